@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A program that waits: hangs WHAT
+ * A program that waits: hangs WHAT [PROGRAM]; on SIGUSR1 it executes the PROGRAM, which gets "60"
  *
  *   kernel   for the kernel spins, with two launches behind it
  *   block    for the kernel spins, with an address in a block as parameter
@@ -13,6 +13,8 @@
  *   free     in a call that frees memory, behind the kernel spins: delayed by the mock driver
  *   copy     in a copy to the host, behind the kernel spins
  */
+#include <signal.h>
+
 #include "cases/case.h"
 
 static handle context, spins, forever, quick, stream, other;
@@ -87,12 +89,23 @@ static void run(const char *what)
 		sync_stream(stream);
 }
 
+static char *program;
+
+static void executes(int sig)
+{
+	(void)sig;
+	execl(program, program, "60", NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const char ptx[] = PTX_HEAD PTX_KERNEL("_Z5spinsPVi") PTX_KERNEL("_Z7foreverPVi")
 		PTX_KERNEL("_Z5quickPi");
 	handle m;
 
+	program = argc > 2 ? argv[2] : NULL;
+	if (program)
+		signal(SIGUSR1, executes);
 	case_quiet = true;
 	case_open();
 	context = case_context();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "perf_budget.h"
+#include "text/not_recorded.h"
 #include "util/order.h"
 #include "value.h"
 
@@ -33,43 +34,14 @@ static void read_not_traced(struct values *v, struct not_traced *o)
 	values__get(v, "overview.min_duration_ns", NULL, NULL, &o->min_duration_ns);
 }
 
-/* Returns whether a list like "launch, memory (3 functions)" has the class. whole: all of it. */
-static bool lists(const char *text, const char *class, size_t len, bool whole)
-{
-	for (const char *at = text; (at = strstr(at, class)); at += len) {
-		bool begins = at == text || at[-1] == ' ';
-
-		if (begins && (!at[len] || at[len] == ',' || (!whole && at[len] == ' ')))
-			return true;
-	}
-	return false;
-}
-
 /* The option that left out calls of these classes; NULL: none did. */
 static const char *not_traced_by(const struct not_traced *o, const char *needs)
 {
-	bool all = !*o->traced || !strcmp(o->traced, "everything");
+	const struct not_recorded left = {o->traced,	     o->counted,      o->entry_only,
+					  o->counted_cnt,    o->filtered_cnt, o->call_cnt,
+					  o->min_duration_ns};
 
-	if (!*needs)
-		return NULL;
-	/* A window without any call measured nothing. */
-	if (o->filtered_cnt > 0 && !o->call_cnt && !o->min_duration_ns)
-		return "--start-after or --capture-range";
-	if (o->min_duration_ns > 0)
-		return "--min-duration";
-	for (size_t len; *needs; needs += len + (needs[len] == ' ')) {
-		char class[32];
-
-		len = strcspn(needs, " ");
-		snprintf(class, sizeof(class), "%.*s", (int)len, needs);
-		if (lists(o->counted, class, len, false))
-			return "--count";
-		if (lists(o->entry_only, class, len, false))
-			return "--entry-only";
-		if (!all && !lists(o->traced, class, len, true))
-			return "-e";
-	}
-	return o->counted_cnt > 0 && !*o->counted ? "--max-overhead" : NULL;
+	return not_recorded_by(&left, needs, true);
 }
 
 static int add_run(struct budget_runs *r, bool measured, double x)

@@ -244,6 +244,8 @@ void daemon__event(void *ctx, const struct trace_event *ev)
 	if (ev->kind != EVENT_PROCESS || p->pid != ev->pid)
 		return;
 	otlp_iters__forget(d->iters, p->pid);
+	if (!strcmp(ev->op, "exec") || !strcmp(ev->op, "exit"))
+		dossier__program_ended(d, p->pid);
 	if (!strcmp(ev->op, "exec"))
 		dprocs__exec(&d->procs, p, ev->generation);
 	else if (!strcmp(ev->op, "exit"))

@@ -232,6 +232,7 @@ static struct dossier *want(struct daemon *d, struct dproc *p, enum dossier_reas
 	*x = (struct dossier){.reason = reason, .pid = p->pid, .folder = -1};
 	x->due_ns = d->now + (reason == DOSSIER_REQUEST ? 0 : d->cfg->recorder.after_ns);
 	x->since_s = time(NULL) - 30;
+	x->uid = p->uid;
 	x->may_request = reason == DOSSIER_HANG && d->cfg->dossier.gpu_core;
 	memcpy(x->comm, p->comm, sizeof(x->comm));
 	snprintf(x->text, sizeof(x->text), "%s", text);
@@ -386,6 +387,7 @@ static void start(struct daemon *d, struct dossier *x)
 {
 	const struct dossier_job job = {
 		.pid = x->pid,
+		.uid = x->uid,
 		.has_calls = x->has_calls,
 		.may_request = x->may_request,
 		.since_s = x->since_s,
@@ -395,6 +397,14 @@ static void start(struct daemon *d, struct dossier *x)
 	dossier_worker__start(d->dossiers.worker, x->folder, &job);
 	x->state = DOSSIER_RUNNING;
 	d->dossiers.is_running = true;
+}
+
+/* Another one may have another user, or the same process id. */
+void dossier__program_ended(struct daemon *d, uint32_t pid)
+{
+	for (unsigned i = 0; i < d->dossiers.cnt; i++)
+		if (d->dossiers.queue[i].pid == pid)
+			d->dossiers.queue[i].uid = (uid_t)-1;
 }
 
 bool dossier__tick(struct daemon *d)

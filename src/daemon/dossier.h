@@ -31,6 +31,7 @@ struct dossier {
 	int folder;	 /* descriptor; -1: none */
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
 	int64_t since_s; /* since the epoch */
+	uid_t uid;	 /* of the program; -1: it has ended */
 	bool has_calls, may_request;
 	char calls_error[64];
 	struct out *facts; /* the first members of its index; NULL: no memory */
@@ -58,6 +59,8 @@ void dossier__counted_error(struct daemon *d, struct dproc *p, int32_t result);
 /* Requests one now. core: also a GPU core dump, which ends the program's GPU work. Returns its
  * folder's name; NULL: *why has the reason. */
 const char *dossier__request(struct daemon *d, struct dproc *p, bool core, const char **why);
+/* The program of the process has ended, by its exit or by exec. */
+void dossier__program_ended(struct daemon *d, uint32_t pid);
 /* Continues those in the queue; returns whether any is unfinished. */
 bool dossier__tick(struct daemon *d);
 /* The daemon ends: writes what is known. */

@@ -162,8 +162,8 @@ static void make_core(const struct dossier_job *job, int to)
 
 	if (!text)
 		return;
-	fd = gpu_core_request((pid_t)job->pid, job->may_request, job->since_s, CORE_S * 1000 / 2,
-			      path, sizeof(path), &why);
+	fd = gpu_core_request((pid_t)job->pid, job->uid, job->may_request, job->since_s,
+			      CORE_S * 1000 / 2, path, sizeof(path), &why);
 	json__init(&j, text);
 	json_open(&j, NULL);
 	if (fd >= 0) {

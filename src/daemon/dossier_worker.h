@@ -24,6 +24,7 @@ struct dossier_worker;
 
 struct dossier_job {
 	uint32_t pid;
+	uid_t uid;	  /* of the program for which it was begun; -1: that program has ended */
 	bool has_calls;	  /* else there is nothing to report on */
 	bool may_request; /* request a GPU core dump, which ends the program's GPU work */
 	int64_t since_s;  /* a GPU core dump from then on belongs to it; since the epoch */

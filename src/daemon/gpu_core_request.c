@@ -79,6 +79,18 @@ static bool read_environ(struct process *p)
 	return p->len;
 }
 
+/* Whether all four ids of a line of status are the same: a set-uid program, which anybody can
+ * execute with any environment, has different ones. */
+static bool is_one_id(const char *ids, unsigned *id)
+{
+	unsigned other[3];
+
+	return sscanf(ids, "%u %u %u %u", id, &other[0], &other[1], &other[2]) == 4 &&
+	       other[0] == *id && other[1] == *id && other[2] == *id;
+}
+
+/* Call this last: environment and folders are then of the same program, or of an earlier one of
+ * the same user. */
 static bool read_status(struct process *p)
 {
 	int fd = open_of(p->pid, "status", O_RDONLY);
@@ -87,8 +99,10 @@ static bool read_status(struct process *p)
 	char line[512];
 
 	while (f && fgets(line, sizeof(line), f)) {
-		found += sscanf(line, "Uid: %*u %u", &p->uid) == 1;
-		found += sscanf(line, "Gid: %*u %u", &p->gid) == 1;
+		if (!strncmp(line, "Uid:", 4))
+			found += is_one_id(line + 4, &p->uid);
+		else if (!strncmp(line, "Gid:", 4))
+			found += is_one_id(line + 4, &p->gid);
 		/* The last one is its own. */
 		if (!strncmp(line, "NSpid:", 6)) {
 			line[strcspn(line, "\n")] = '\0';
@@ -277,8 +291,8 @@ static const char *send_request(const struct process *p)
 	return written ? NULL : "not requested: the driver's pipe accepts nothing";
 }
 
-int gpu_core_request(pid_t pid, bool may_request, int64_t since_s, unsigned wait_ms, char *path,
-		     size_t size, const char **why)
+int gpu_core_request(pid_t pid, uid_t uid, bool may_request, int64_t since_s, unsigned wait_ms,
+		     char *path, size_t size, const char **why)
 {
 	struct process p = {.pid = pid};
 	const char *name;
@@ -286,15 +300,17 @@ int gpu_core_request(pid_t pid, bool may_request, int64_t since_s, unsigned wait
 	int fd = -1;
 
 	*why = NULL;
-	if (!read_environ(&p) || !read_status(&p) ||
-	    (!is_set(&p, "CUDA_ENABLE_USER_TRIGGERED_COREDUMP") &&
-	     !is_set(&p, "CUDA_ENABLE_COREDUMP_ON_EXCEPTION")))
+	if (!read_environ(&p) || (!is_set(&p, "CUDA_ENABLE_USER_TRIGGERED_COREDUMP") &&
+				  !is_set(&p, "CUDA_ENABLE_COREDUMP_ON_EXCEPTION")))
 		goto out;
 	p.root = open_of(pid, "root", O_PATH | O_DIRECTORY);
 	p.cwd = open_of(pid, "cwd", O_PATH | O_DIRECTORY);
 	name = variable(&p, "CUDA_COREDUMP_FILE") ?: "core_%t_%h_%p.nvcudmp";
 	*why = "the program's folders cannot be opened";
 	if (p.root < 0 || p.cwd < 0)
+		goto out;
+	*why = "not requested: the program has ended, or has executed one of another user";
+	if (!read_status(&p) || p.uid != uid)
 		goto out;
 	*why = "not requested: the daemon lacks CAP_SETUID and CAP_SETGID";
 	if (!become_user(&p))

@@ -13,11 +13,12 @@
 #include <sys/types.h>
 
 /* Runs in a process that ends afterwards: it becomes the user of the process, with that user's
- * rights in that process's file system. Returns a descriptor of a complete file that is not older
+ * rights in that process's file system. uid: that user when the dossier was begun; a process that
+ * has other ids by now is refused. Returns a descriptor of a complete file that is not older
  * than since_s (seconds since the epoch), which is made on request within wait_ms if may_request;
  * -1: there is none, and *why has the reason, or NULL if nothing was enabled. path: the file's
  * name. */
-int gpu_core_request(pid_t pid, bool may_request, int64_t since_s, unsigned wait_ms, char *path,
-		     size_t size, const char **why);
+int gpu_core_request(pid_t pid, uid_t uid, bool may_request, int64_t since_s, unsigned wait_ms,
+		     char *path, size_t size, const char **why);
 
 #endif /* DAEMON_GPU_CORE_REQUEST_H */

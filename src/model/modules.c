@@ -259,7 +259,8 @@ static void read_maps(struct modules *m)
 	size_t size = 0;
 
 	m->read_ns = began;
-	while (f && cnt < MAPS_MAX && getline(&line, &size, f) >= 0) {
+	/* A user chooses how many there are. */
+	while (f && cnt < MAPS_MAX && time_budget__has_time() && getline(&line, &size, f) >= 0) {
 		if (!parse(m, line, &map))
 			continue;
 		if (cnt == cap && !grow_maps(m, &maps, &cap))

@@ -10,6 +10,8 @@
 #include "util/clock.h"
 #include "util/hash_table.h"
 #include "util/log.h"
+#include "util/reader.h"
+#include "util/time_budget.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +43,7 @@ struct waits {
 	struct wait_watch *watch;
 	struct wait_table by_thread;
 	uint64_t looked_ns;
+	bool is_late; /* waits are left for the next look */
 	uint64_t reported_cnt;
 };
 
@@ -71,7 +74,7 @@ void waits__free(struct waits *w)
 
 static uint64_t interval_ns(const struct waits *w)
 {
-	uint64_t ns = w->o.after_ns / 4;
+	uint64_t ns = w->is_late ? 0 : w->o.after_ns / 4;
 
 	return ns < LOOK_MIN_NS ? LOOK_MIN_NS : ns > LOOK_MAX_NS ? LOOK_MAX_NS : ns;
 }
@@ -284,6 +287,7 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct wait *x = wait_table__find(&w->by_thread, &thread);
 	static struct trace_event ev;
+	struct work work;
 
 	if (x && x->start_ns == f->start_ns) {
 		x->absent = 0;
@@ -293,13 +297,19 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 	if (x || hash_cnt(&w->by_thread) >= WAITS_MAX ||
 	    !wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
 		return;
-	x = wait_table__new(&w->by_thread, &thread);
-	if (!x)
+	/* Reading a stack takes as long as the user likes. */
+	if (time_budget__begin(&work, reader__user((pid_t)seen->pid), WORK_SYMBOLS)) {
+		w->is_late = true;
 		return;
-	x->start_ns = f->start_ns;
-	x->end_ns = now;
-	snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
-	explain(w, x, &ev, seen, f);
+	}
+	x = wait_table__new(&w->by_thread, &thread);
+	if (x) {
+		x->start_ns = f->start_ns;
+		x->end_ns = now;
+		snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
+		explain(w, x, &ev, seen, f);
+	}
+	time_budget__end(&work);
 }
 
 static void look_at_thread(void *ctx, const struct seen_thread *seen)
@@ -316,6 +326,7 @@ void waits__look(struct waits *w, uint64_t now)
 	if (!w || now < waits__next_ns(w))
 		return;
 	w->looked_ns = now;
+	w->is_late = false;
 	hash_each (x, &w->by_thread)
 		x->absent++;
 	sources__each_thread(&w->o.tracer->sources, look_at_thread, &(struct look){w, now});

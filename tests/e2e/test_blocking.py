@@ -203,10 +203,11 @@ def lost(status):
 
 
 # The process holds its memory lock, and its library is to be probed: this must wait until the lock is free.
-@pytest.mark.parametrize("what", ["maps", "waits"])
+# waits32: in the 32-bit munmap(), whose number is that of another 64-bit call.
+@pytest.mark.parametrize("what", ["maps", "waits", "waits32"])
 def test_daemon_held(place, hang, what):
     h = hang(what)
-    if what == "waits":
+    if what != "maps":
         h.says("held")
     else:
         h.holds_lock()
@@ -218,6 +219,19 @@ def test_daemon_held(place, hang, what):
     h.abort()
     until(lambda: "hlib/libcuda.so.1 is traced now" in d.said(), 5)
     assert len(re.findall(r"cannot attach \d+ probes", d.said())) == 1
+    ends(d.p)
+
+
+def test_fork_behind_a_lock(place, hang):
+    """A process that does not map the library waits for its memory lock in fork(). Attaching must wait, or every fork() would."""
+    h = hang("forks")
+    h.holds_lock()
+    d = place.everywhere("forks", "metrics", f"--libcuda={place.hlib}")
+    assert re.search(f"hlib/libcuda.so.1: cannot attach .* probes .* of process {h.target}", d.said())
+    never_waits(d.pid)
+    assert d.healthy(2 * 6) and lost(d.ctl("status")) == 1
+    h.abort()
+    until(lambda: "hlib/libcuda.so.1 is traced now" in d.said(), 5)
     ends(d.p)
 
 

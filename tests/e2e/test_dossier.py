@@ -6,7 +6,10 @@ import json
 import os
 import pathlib
 import re
+import select
+import shutil
 import signal
+import subprocess
 import sys
 import time
 
@@ -424,3 +427,30 @@ def test_gpu_core_of_a_user(private):
     until(lambda: dossiers(d, "hang"), 60)
     assert os.read(fd, 1) == b""
     assert "does not exist" in index(dossiers(d, "hang")[0])["gpu_core"]
+
+
+def test_gpu_core_of_a_set_uid_program(private):
+    """A program executes a set-uid one before its core dump is requested: root's pipe, which its environment names, is not touched."""
+    d = private.daemon("core", "trace.hang_after=1s", "recorder.after=100ms", "dossier.gpu_core=true", level="trace")
+    for path in (private.folder, private.lib):
+        path.chmod(0o755)
+    sleep = private.folder / "sleep"
+    shutil.copy("/bin/sleep", sleep)
+    sleep.chmod(0o4755)
+    pipe = private.folder / "pipe.root"
+    os.mkfifo(pipe, 0o600)
+    fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    program = private.compiled("hangs", f"-I{TESTS}", f"{TESTS}/hangs.c")
+    env = {"LD_LIBRARY_PATH": str(private.lib), "FAKE_HANG": "_Z5spinsPVi:60000", **SLOW_INIT, **ENABLED, "CUDA_COREDUMP_PIPE": str(pipe)}
+    worker = int(subprocess.check_output(["pgrep", "-P", str(d.pid), "-x", "cudatrace-doss"]))
+    os.kill(worker, signal.SIGSTOP)
+    p = private.start(*NOBODY, program, "alone", sleep, env=env)
+    until(lambda: list(d.files.glob("dossier-*-hang-*")), 60)
+    time.sleep(0.5)
+    p.send_signal(signal.SIGUSR1)
+    until(lambda: "\t0\t" in pathlib.Path(f"/proc/{p.pid}/status").read_text().split("Uid:")[1].split("\n")[0])
+    os.kill(worker, signal.SIGCONT)
+    until(lambda: dossiers(d, "hang"), 60)
+    got = select.select([fd], [], [], 0)[0] and os.read(fd, 1)
+    p.kill()
+    assert not got and "not requested: the program has ended, or has executed" in index(dossiers(d, "hang")[0])["gpu_core"]

@@ -284,9 +284,10 @@ def test_a_library_that_cannot_be_read(running, tmp_path):
     t.ended()
 
 
+@pytest.mark.parametrize("killed", [True, False])
 @pytest.mark.parametrize("probe", ["uprobe", "inject"])
-def test_a_killed_reader(running, tmp_path, probe):
-    """Libraries that are loaded after the tracer's reader was killed may be missing: every view must say so."""
+def test_a_killed_reader(running, tmp_path, probe, killed):
+    """Libraries that are loaded after the tracer's reader was killed may be missing: every view must say so, and only then."""
     lib, go = tmp_path / "lib", tmp_path / "go"
     lib.mkdir()
     shutil.copy(LIB, lib)
@@ -295,13 +296,14 @@ def test_a_killed_reader(running, tmp_path, probe):
     def found_readers():
         return [p for p, name in descendants(t.pid).items() if name == "cudatrace-read"]
     until(found_readers)
-    time.sleep(0.5)
-    for pid in found_readers():
-        os.kill(pid, signal.SIGKILL)
+    if killed:
+        time.sleep(0.5)
+        for pid in found_readers():
+            os.kill(pid, signal.SIGKILL)
     go.touch()
     t.ended()
     found = json.loads(Ran([CUDATRACE, "report", "--format=json", t.path]).out)
-    assert not found["complete"] and [x["id"] for x in found["lost"]] == ["unseen"], (found["lost"], t.err)
+    assert found["complete"] != killed and [x["id"] for x in found["lost"]] == ["unseen"] * killed, (found["lost"], t.err)
 
 
 def test_a_reader_that_responds_late(running, tmp_path):

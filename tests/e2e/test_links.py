@@ -65,6 +65,13 @@ def has_all(t, made):
     return t.trace.sym == {"cuMemAlloc_v2": made, "cuMemFree_v2": made} and t.trace.accounts()
 
 
+def lost(t):
+    found = json.loads(Ran([CUDATRACE, "report", "--format=json", t.path]).out)
+    ids = [x["id"] for x in found["lost"]]
+    assert found["complete"] == (not ids)
+    return ids
+
+
 def test_hangs(running, prey, other):
     """If it is stopped, as if it waited in the kernel, the tracer reports that once, and ends with a whole trace. Its probes stay attached,
     but do no harm; other tracers see everything, and it ends when it goes on."""
@@ -82,7 +89,7 @@ def test_hangs(running, prey, other):
     after = running.tracer("after", "-e", ALL, "-p", prey.pid)
     prey.tell("alloc 7")
     stop(after)
-    assert has_all(after, 7)
+    assert has_all(after, 7) and lost(after) == []
     os.kill(links, signal.SIGCONT)
     until(lambda: is_gone(links), 60)
     prey.until_clean()
@@ -97,8 +104,7 @@ def test_killed(running, prey):
     assert "cudatrace-links has ended" in t.err
     assert t.trace.end["reason"] == "probes gone" and t.trace.sym["cuMemAlloc_v2"] == 10 and t.trace.accounts()
     assert "the trace is incomplete, missing: 1 early end of the trace" in t.err
-    found = json.loads(Ran([CUDATRACE, "report", "--format=json", t.path]).out)
-    assert not found["complete"] and [x["id"] for x in found["lost"]] == ["probes_gone"]
+    assert lost(t) == ["probes_gone"]
     prey.until_clean()
 
 

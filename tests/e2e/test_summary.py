@@ -214,6 +214,12 @@ def test_counted(tmp_path):
     assert said.calls == 0 and f"Counted    {made:,} calls, not in the rows above: " in said.text and "1 failed" in said.text
 
 
+def test_left_out(tmp_path):
+    """Without durations there must be no conclusion about time."""
+    said = cudatrace("-q", "--summary", "--entry-only", "all", "--jsonl", tmp_path / "a.jsonl", "--", *SAMPLE, env=ENV).err
+    assert re.search(r"^Verdict    Not known: durations were not recorded \(--entry-only\)", said, re.M) and "Start-up" not in said, said
+
+
 def test_verdict(tmp_path):
     """The verdict's limit must be the report's, or not known; with GPU times, too."""
     path, cupti = tmp_path / "a.jsonl", os.path.join(os.path.dirname(FAKE), "cupti/libcupti.so.13")

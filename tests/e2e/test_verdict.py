@@ -239,12 +239,30 @@ def test_doubt_of_a_short_run(tmp_path):
     assert ". Apart from it: " in v["sentence"] and "at most" not in v["sentence"] and v["sentence"].endswith("."), v
 
 
-@pytest.mark.parametrize("header,end,says", [({"redacted": "arguments"}, None, "arguments were not recorded"), (None, {"drops": {"calls": 1000}}, "of the trace is missing")])
+@pytest.mark.parametrize("header,end,says", [({"redacted": "arguments"}, None, "arguments were not recorded"), (None, {"drops": {"calls": 1000}}, "of the trace is missing"),
+    ({"entry_only": "launch (18 functions)"}, None, "durations were not recorded (--entry-only)"), ({"counted": "sync (5 functions)"}, None, "(--count)"),
+    ({"min_duration_ns": 1000000}, None, "(--min-duration)"), ({"traced": "launch, memory"}, None, "(-e)")])
 def test_not_known(tmp_path, header, end, says):
     p = Program()
-    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
-    v = report(p.write(tmp_path / "t.jsonl", header, end))["verdict"]
+    p.steps([*L, ("sync", 960)], [] if says.endswith(")") else [("k", 20, 970)])
+    path = p.write(tmp_path / "t.jsonl", header, end)
+    r = report(path)
+    v = r["verdict"]
     assert v["limit"] == "not-known" and v["at_most_ns"] == 0 and says in v["sentence"]
+    if says.endswith(")"):
+        # What was not recorded is no time outside CUDA calls.
+        assert not v.get("gpu_idle") and not r["stages"].get("ratio") and not {x["id"] for x in r["findings"]} & {"launch-bound", "gpu-bound", "start-up"}
+        for options in [], ["--full"], ["--format=markdown"]:
+            said = short(path, *options)
+            assert says in said and "% outside CUDA" not in said and "idle at least" not in said and "At least" not in said, said
+
+
+@pytest.mark.parametrize("header", [{"entry_only": "query (3 functions)"}, {"counted": "event (2 functions)"}, {"traced": "launch, memory (3 of 5 functions), sync, module, transfer"}])
+def test_left_out_without_effect(tmp_path, header):
+    """What the verdict does not need may be left out."""
+    p = Program()
+    p.steps([*L, ("sync", 960)], [("k", 20, 970)])
+    assert report(p.write(tmp_path / "t.jsonl", header))["verdict"]["limit"] != "not-known"
 
 
 def test_few_losses(tmp_path):

@@ -12,6 +12,8 @@
  *   lib     its libcuda is in the mount
  *   maps    one of its threads holds the lock of its memory and waits for the server
  *   waits   the same, but its sleep can be interrupted (state S), and no thread waits behind it
+ *   waits32 like waits, but the system call is a 32-bit one (x86)
+ *   forks   like maps, without the library; the thread behind it waits in fork()
  *   exec    from the line on stdin on, it is in execve() and waits for the server
  *   later   like maps, but from the line on stdin on
  *
@@ -34,11 +36,17 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define NOBODY	   65534
 #define HELD_MAX_S 40
+#if defined(__x86_64__)
+#define MAP_LOW MAP_32BIT
+#else
+#define MAP_LOW 0
+#endif
 
 static const char *what, *folder, *library;
 static int fuse_fd, lib_fd;
@@ -51,9 +59,14 @@ static bool is(const char *name)
 	return !strcmp(what, name);
 }
 
+static bool is_waits(void)
+{
+	return is("waits") || is("waits32");
+}
+
 static bool is_held(void)
 {
-	return is("maps") || is("waits");
+	return is("maps") || is("forks") || is_waits();
 }
 
 static void die(const char *why)
@@ -107,7 +120,7 @@ static void serve_one(const struct fuse_in_header *h)
 		.major = 7,
 		.minor = 31,
 		.max_write = 4096,
-		.flags = is("waits") ? FUSE_WRITEBACK_CACHE : 0,
+		.flags = is_waits() ? FUSE_WRITEBACK_CACHE : 0,
 	};
 	struct fuse_write_out written = {.size = 4096};
 
@@ -131,12 +144,12 @@ static void serve_one(const struct fuse_in_header *h)
 			serve_read(h);
 		return;
 	case FUSE_WRITE:
-		if (is("waits"))
+		if (is_waits())
 			reply(h->unique, 0, &written, sizeof(written));
 		return;
 	case FUSE_SETATTR:
 		/* Last of all: the times of the page's file. */
-		if (is("waits"))
+		if (is_waits())
 			(void)!write(1, "held\n", 5);
 		else
 			reply(h->unique, ENOSYS, NULL, 0);
@@ -287,6 +300,20 @@ static void cover_args(void)
 static char *dirty;
 static int later[2];
 
+static void unmap(void *page)
+{
+#if defined(__x86_64__)
+	/* The number of the 32-bit call is that of the 64-bit fchmod(). */
+	long ret = 91;
+
+	if (is("waits32")) {
+		__asm__ volatile("int $0x80" : "+a"(ret) : "b"(page), "c"(4096l) : "memory");
+		return;
+	}
+#endif
+	munmap(page, 4096);
+}
+
 /* One thread waits in munmap() for the server to take a page, one behind it for the lock. */
 static void *hold_lock(void *second)
 {
@@ -296,10 +323,12 @@ static void *hold_lock(void *second)
 		return NULL;
 	if (second) {
 		usleep(800000);
+		if (is("forks") && !syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0))
+			_exit(0);
 		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	} else {
 		usleep(500000);
-		munmap(dirty, 4096);
+		unmap(dirty);
 	}
 	return NULL;
 }
@@ -308,13 +337,14 @@ static void map_dirty(void)
 {
 	pthread_t t;
 
-	dirty = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open_file("page", O_RDWR), 0);
+	dirty = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | (is("waits32") ? MAP_LOW : 0),
+		     open_file("page", O_RDWR), 0);
 	if (dirty == MAP_FAILED)
 		die("mmap");
 	*dirty = 1;
 	/* No other thread can be made then either. */
 	pthread_create(&t, NULL, hold_lock, NULL);
-	if (!is("waits"))
+	if (!is_waits())
 		pthread_create(&t, NULL, hold_lock, dirty);
 }
 
@@ -380,7 +410,7 @@ int main(int argc, char **argv, char **envp)
 		die(library);
 	lib_size = st.st_size;
 	/* Under the mount it may not be found. */
-	if (!is("lib") && !(lib = dlopen(library, RTLD_NOW)))
+	if (!is("lib") && !is("forks") && !(lib = dlopen(library, RTLD_NOW)))
 		die("dlopen");
 	mount_it();
 	if (stat(folder, &st))

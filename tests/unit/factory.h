@@ -148,22 +148,24 @@ static inline struct trace_info factory_info(void)
 	static const struct trace_lib libs[] = {
 		{"/usr/lib/x86_64-linux-gnu/libcuda.so.1", "0123abcd", 1, 613}};
 
-	return (struct trace_info){.version = "0.1-test",
-				   .argv = argv,
-				   .argc = 2,
-				   .hostname = "host",
-				   .kernel = "6.1.0",
-				   .machine = "x86_64",
-				   .driver_version = "580.159.04",
-				   .cuda_version = 13000,
-				   .libs = libs,
-				   .lib_cnt = 1,
-				   .traced = "all but query",
-				   .not_traced = "query (61 functions)",
-				   .mechanism = "uprobe.multi",
-				   .probe_cost_ns = 1350,
-				   .base_ns = FACTORY_BASE_NS,
-				   .wall_ns = 1700000000123456789ull};
+	return (struct trace_info){
+		.version = "0.1-test",
+		.argv = argv,
+		.argc = 2,
+		.hostname = "host",
+		.kernel = "6.1.0",
+		.machine = "x86_64",
+		.driver_version = "580.159.04",
+		.cuda_version = 13000,
+		.libs = libs,
+		.lib_cnt = 1,
+		.traced =
+			"init, device, context, module, memory, transfer, launch, graph, stream, event, sync",
+		.not_traced = "query (61 functions)",
+		.mechanism = "uprobe.multi",
+		.probe_cost_ns = 1350,
+		.base_ns = FACTORY_BASE_NS,
+		.wall_ns = 1700000000123456789ull};
 }
 
 static inline struct trace_end factory_end(const struct factory *f, uint64_t call_cnt)

@@ -148,22 +148,101 @@ void mmap_waiters__free(struct mmap_waiters *w)
 	*w = (struct mmap_waiters){0};
 }
 
-/* Returns whether it is a system call that changes mappings, or a page fault (-1): these may hold
- * the lock. */
-static bool is_of_memory(const char *line)
-{
-	static const long calls[] = {
-		SYS_mmap,    SYS_munmap, SYS_mremap,	       SYS_mprotect, SYS_brk,
-		SYS_madvise, SYS_shmdt,	 SYS_remap_file_pages, SYS_mlock,    SYS_mlockall,
-		SYS_mbind,   SYS_shmat,	 SYS_execve,	       SYS_execveat, -1,
-	};
-	char *end;
-	long nr = strtol(line, &end, 10);
+/* Numbers of system calls that may hold the lock; -1: a page fault. */
+static const long native[] = {
+	SYS_mmap,	   SYS_munmap,	SYS_mremap,	      SYS_mprotect, SYS_brk,
+	SYS_madvise,	   SYS_shmdt,	SYS_remap_file_pages, SYS_mlock,    SYS_mlock2,
+	SYS_mlockall,	   SYS_munlock, SYS_munlockall,	      SYS_mbind,    SYS_shmat,
+	SYS_pkey_mprotect, SYS_execve,	SYS_execveat,	      -1,
+};
 
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && end != line; i++)
+/*
+ * A 64-bit thread can make 32-bit system calls, too (int 0x80), and /proc has only the number. So
+ * these count for all threads. Numbers of 64-bit calls in which threads usually sleep are told by
+ * the arguments (may_be_compat()).
+ */
+#if defined(__x86_64__)
+static const long compat[] = {
+	11 /* execve */,    45 /* brk */,
+	90 /* mmap */,	    91 /* munmap */,
+	117 /* ipc */,	    125 /* mprotect */,
+	150 /* mlock */,    151 /* munlock */,
+	152 /* mlockall */, 153 /* munlockall */,
+	163 /* mremap */,   192 /* mmap2 */,
+	219 /* madvise */,  257 /* remap_file_pages */,
+	274 /* mbind */,    358 /* execveat */,
+	376 /* mlock2 */,   380 /* pkey_mprotect */,
+	397 /* shmat */,    398 /* shmdt */,
+};
+#define X32 0x40000000l /* in the numbers of the x32 interface */
+static const long forks[] = {
+	SYS_fork,     SYS_clone,       SYS_clone3, /* also 32-bit */
+	2 /* fork */, 120 /* clone */,
+};
+#elif defined(__aarch64__)
+static const long compat[] = {
+	11 /* execve */,    45 /* brk */,	  91 /* munmap */,
+	125 /* mprotect */, 150 /* mlock */,	  151 /* munlock */,
+	152 /* mlockall */, 153 /* munlockall */, 163 /* mremap */,
+	192 /* mmap2 */,    220 /* madvise */,	  253 /* remap_file_pages */,
+	305 /* shmat */,    306 /* shmdt */,	  319 /* mbind */,
+	387 /* execveat */, 390 /* mlock2 */,	  394 /* pkey_mprotect */,
+};
+#define X32 0l
+static const long forks[] = {
+	SYS_clone,
+	SYS_clone3, /* also 32-bit */
+	2 /* fork */,
+	120 /* clone */,
+};
+#else
+#error "numbers of 32-bit system calls"
+#endif
+
+/* No memory is below this address (vm.mmap_min_addr), and hardly a descriptor above this number. */
+#define MIN_ADDR 65536
+
+/* Returns whether the arguments, of which the kernel uses 32 bits, fit the 32-bit call. */
+static bool may_be_compat(long nr, const uint32_t args[3])
+{
+#if defined(__x86_64__)
+	switch (nr) {
+	case SYS_recvfrom: /* or brk(address) */
+		return args[0] >= MIN_ADDR;
+	case SYS_restart_syscall: /* or madvise(page, length, advice) */
+		return args[0] >= MIN_ADDR && args[0] % 4096 == 0;
+	case SYS_openat: /* or remap_file_pages(address, size, 0, ...) */
+		return args[0] >= MIN_ADDR && !args[2];
+	}
+#endif
+	return true;
+}
+
+static bool is_in(const long *calls, size_t cnt, long nr)
+{
+	for (size_t i = 0; i < cnt; i++)
 		if (nr == calls[i])
 			return true;
 	return false;
+}
+
+#define IS_IN(calls, nr) is_in(calls, sizeof(calls) / sizeof((calls)[0]), nr)
+
+enum mmap_lock_call mmap_lock_call(const char *line)
+{
+	uint32_t args[3] = {0};
+	char *end;
+	long nr = strtol(line, &end, 10);
+
+	if (end == line)
+		return MMAP_LOCK_NONE;
+	if (nr > 0)
+		nr &= ~X32;
+	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
+		args[i] = strtoull(end, &end, 16);
+	if (IS_IN(native, nr) || (IS_IN(compat, nr) && may_be_compat(nr, args)))
+		return MMAP_LOCK_MAPS;
+	return IS_IN(forks, nr) ? MMAP_LOCK_FORKS : MMAP_LOCK_NONE;
 }
 
 /* Uses the thread: the main one may have ended, and then shows nothing. */
@@ -189,6 +268,17 @@ static bool maps_file(pid_t tid, const struct stat *st)
 	return found;
 }
 
+/* Returns whether a thread in such a call waits for its memory lock and holds dup_mmap_sem: the
+ * kernel takes both in dup_mmap(), which it may have inlined (Linux 6.18). Elsewhere it waits for
+ * its child to execute a program, or the number is that of another call. */
+static bool holds_all_forks(pid_t pid, pid_t tid)
+{
+	char where[128];
+
+	return task_read(pid, tid, "wchan", where, sizeof(where)) &&
+	       (strstr(where, "dup_mm") || strstr(where, "copy_process"));
+}
+
 /* Shared with the process that examines. */
 struct view {
 	unsigned at; /* thread being examined */
@@ -203,12 +293,19 @@ judge(const struct mmap_waiters *w, const struct stat *st, volatile struct view 
 	char line[256];
 
 	for (unsigned i = view->at; i < w->cnt; i++) {
+		enum mmap_lock_call call = MMAP_LOCK_NONE;
+
 		if (view->harmless[i])
 			continue;
 		view->in_maps = false;
 		view->at = i;
-		if (!task_read(w->v[i].pid, w->v[i].tid, "syscall", line, sizeof(line)) ||
-		    !is_of_memory(line)) {
+		if (task_read(w->v[i].pid, w->v[i].tid, "syscall", line, sizeof(line)))
+			call = mmap_lock_call(line);
+		if (call == MMAP_LOCK_FORKS && holds_all_forks(w->v[i].pid, w->v[i].tid)) {
+			view->holds = true;
+			break;
+		}
+		if (call != MMAP_LOCK_MAPS) {
 			view->harmless[i] = true;
 			continue;
 		}

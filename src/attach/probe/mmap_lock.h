@@ -5,7 +5,8 @@
  * a page that a FUSE server must write first. The waiter then holds a lock that every fork() of the
  * machine needs (dup_mmap_sem; all kernels). So the locks are checked before. The check finds
  * threads that wait, in any state, in a system call or page fault that takes the lock, and have
- * not run since the previous check.
+ * not run since the previous check. A thread of any process that waits for its memory lock in
+ * fork() holds dup_mmap_sem itself: then no probe of any file may be changed.
  */
 #ifndef ATTACH_PROBE_MMAP_LOCK_H
 #define ATTACH_PROBE_MMAP_LOCK_H
@@ -39,6 +40,15 @@ void mmap_waiters__free(struct mmap_waiters *w);
  * processes that live 0.4 s in total at most. Threads that were not examined in this time may hold
  * it: the next call examines them. */
 pid_t mmap_waiters__holder(struct mmap_waiters *w, int fd);
+
+/* What a thread with this line of /proc/PID/syscall may hold. */
+enum mmap_lock_call {
+	MMAP_LOCK_NONE,
+	MMAP_LOCK_MAPS,	 /* its memory lock: in a 64-bit or 32-bit system call that changes
+			    mappings, or in a page fault */
+	MMAP_LOCK_FORKS, /* dup_mmap_sem, while it waits for its memory lock: in fork() */
+};
+enum mmap_lock_call mmap_lock_call(const char *line);
 
 /* For messages: returns a process that waits uninterruptibly; 0: none. links, which waits for it,
  * is excluded. */

@@ -198,12 +198,18 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	stage_result(r, &s);
 	answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
 	answer_number(a, "io_share", stage_part_share(&s.all, PART_TRANSFER));
-	answer_number(a, "outside_ns", s.all.ns[PART_OUTSIDE]);
+	if (!verdict_not_recorded(r))
+		answer_number(a, "outside_ns", s.all.ns[PART_OUTSIDE]);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		answer_number(a, names[i], s.stages[i].wall_ns);
-	answer_print(a, "Host time in CUDA calls: ");
-	answer_parts(a, &s.all);
-	answer_print(a, ". ");
+	if (verdict_not_recorded(r)) {
+		answer_print(a, "The host's time in CUDA calls is not known: %s. ",
+			     verdict_not_recorded(r));
+	} else {
+		answer_print(a, "Host time in CUDA calls: ");
+		answer_parts(a, &s.all);
+		answer_print(a, ". ");
+	}
 	answer_gpu(r, a, &c);
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		if (s.stages[i].wall_ns)
@@ -278,6 +284,8 @@ static void answer_idle(const struct report *r, struct answer *a)
 	verdict_idle(r, &steady);
 	if (g.executions)
 		print_measured_idle(a, &steady, &g, &d, &c);
+	else if (verdict_not_recorded(r))
+		answer_print(a, "Not known: %s.", verdict_not_recorded(r));
 	else
 		print_proven_idle(a, &d, &c);
 	answer_number(a, "total_ns", d.total_ns);

@@ -396,6 +396,23 @@ static void keep_one_of_host(struct findings *f)
 	}
 }
 
+/* Those that conclude from the time outside some calls. */
+static bool needs_all(unsigned rule)
+{
+	switch (rule) {
+	case FINDING_launch_bound:
+	case FINDING_gpu_bound:
+	case FINDING_startup_host:
+	case FINDING_startup_init:
+	case FINDING_startup_load:
+	case FINDING_startup_warmup:
+	case FINDING_decode_host:
+	case FINDING_idle_between:
+		return true;
+	}
+	return false;
+}
+
 static void findings_finish(void *a)
 {
 	struct findings *f = a;
@@ -419,7 +436,7 @@ static void findings_finish(void *a)
 		struct finding *x = &f->list[f->list_cnt];
 
 		*x = (struct finding){.rule = rule, .confidence = rule->confidence};
-		if (!rule->applies(f, x))
+		if ((v->not_recorded && !v->gpu.whole_ns && needs_all(i)) || !rule->applies(f, x))
 			continue;
 		/* A loss is located only to within a slot of the time histogram. */
 		if (x->steady < STEADY_MIN)

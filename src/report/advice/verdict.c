@@ -15,6 +15,7 @@
 #include "report/time/idle.h"
 #include "report/time/overview.h"
 #include "saved/reader.h"
+#include "text/not_recorded.h"
 
 /* Share of start-up that makes it the limit: with a steady state, and without one. */
 #define STARTUP_SHARE	   0.9
@@ -62,6 +63,14 @@ const char *verdict_scope(const struct report *r)
 	const struct verdict *v = r->an[AN_VERDICT];
 
 	return v->scope;
+}
+
+const char *verdict_not_recorded(const struct report *r)
+{
+	const struct verdict *v = r->an[AN_VERDICT];
+	static char text[96];
+
+	return v && v->not_recorded ? verdict_not_recorded_text(v, text, sizeof(text)) : NULL;
 }
 
 static void decide(struct verdict *v, enum verdict_limit limit, const char *basis, double ns,
@@ -387,7 +396,7 @@ static void note_steady_state(struct verdict *v)
 
 static void note_startup(struct verdict *v)
 {
-	if (v->limit == LIMIT_STARTUP || !verdict_notes_startup(v))
+	if (v->limit == LIMIT_STARTUP || v->not_recorded || !verdict_notes_startup(v))
 		return;
 	say(v, ". Start-up, paid once, takes %s of the trace",
 	    HUMAN_SHARE(v->startup_ns, v->whole_ns));
@@ -461,6 +470,39 @@ static void find_idle(struct verdict *v)
 	v->idle.of_ns = v->it.count ? v->it.last_ns - v->it.first_ns : d.span_ns;
 }
 
+void verdict_note_not_recorded(struct verdict *v, const struct trace_info *info,
+			       const struct losses *lost, double call_cnt)
+{
+	const struct not_recorded left = {
+		.traced = info->traced,
+		.counted = info->counted,
+		.entry_only = info->entry_only,
+		.counted_cnt = lost->chosen[CHOSEN_COUNTED],
+		.filtered_cnt = lost->chosen[CHOSEN_FILTERED],
+		.call_cnt = call_cnt,
+		.min_duration_ns = info->min_duration_ns,
+	};
+
+	v->not_recorded = not_recorded_by(&left, "launch transfer sync memory module", false);
+}
+
+const char *verdict_not_recorded_text(const struct verdict *v, char *text, size_t size)
+{
+	snprintf(text, size, "%s were not recorded (%s)",
+		 strcmp(v->not_recorded, "--entry-only") ? "some calls" : "durations",
+		 v->not_recorded);
+	return text;
+}
+
+/* Time that was not recorded would count as time outside CUDA calls. */
+static void decide_not_recorded(struct verdict *v)
+{
+	char text[96];
+
+	say(v, "Not known: %s. Trace without %s", verdict_not_recorded_text(v, text, sizeof(text)),
+	    v->not_recorded);
+}
+
 static void decide_limit(struct verdict *v)
 {
 	v->basis = "none";
@@ -468,7 +510,9 @@ static void decide_limit(struct verdict *v)
 		say(v, "Not known: arguments were not recorded. Trace without --no-args");
 	else if (!v->has_calls)
 		say(v, "Not known: no CUDA call was recorded");
-	else if (decide_startup(v))
+	else if (v->not_recorded && (!v->gpu.whole_ns || v->gpu.idle_ns * 2 > v->gpu.whole_ns))
+		decide_not_recorded(v);
+	else if (!v->not_recorded && decide_startup(v))
 		;
 	else if (!v->has_work)
 		say(v, "Not known: no work for the GPU was recorded");
@@ -501,6 +545,10 @@ void verdict_decide(struct verdict *v)
 		   : v->startup_ns ? "the time after start-up"
 				   : "the trace";
 	v->has_args = !v->r->args_redacted;
+	if (v->r->info)
+		verdict_note_not_recorded(v, v->r->info, &v->r->lost, t.call_cnt);
+	if (v->not_recorded && !v->gpu.whole_ns)
+		v->idle = (struct gpu_idle){0};
 	v->has_calls = v->has_args && t.call_cnt;
 	v->has_work = t.launch_cnt || t.graph_launch_cnt || t.class_cnt[CLASS_TRANSFER];
 	decide_limit(v);
@@ -526,8 +574,8 @@ void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, boo
 {
 	double startup = ratio_of(v->startup_ns, v->whole_ns);
 
-	if (v->has_calls && has_steady_state(v) && startup >= STARTUP_NOTE_SHARE &&
-	    startup < STARTUP_SHARE)
+	if (v->has_calls && !v->not_recorded && has_steady_state(v) &&
+	    startup >= STARTUP_NOTE_SHARE && startup < STARTUP_SHARE)
 		say(v, "Start-up takes at least %s of the trace. Apart from it: ",
 		    HUMAN_SHARE(v->startup_ns, v->whole_ns));
 	decide_limit(v);

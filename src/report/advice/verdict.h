@@ -12,6 +12,9 @@ struct gpu_idle {
 	uint64_t ns, of_ns; /* measured on several devices: their mean */
 };
 void verdict_idle(const struct report *r, struct gpu_idle *res);
+/* What is not known because options left out calls or durations: "durations were not recorded
+ * (--entry-only)". NULL: nothing. */
+const char *verdict_not_recorded(const struct report *r);
 /* "the steady state", or its replacement if there is none. */
 const char *verdict_scope(const struct report *r);
 /* Prints "Verdict: ...". */

@@ -110,6 +110,7 @@ static void print_idle(const struct verdict *v, const struct term *term)
 void verdict_print_time(const struct report *r, const struct term *term, bool is_short)
 {
 	const struct verdict *v = r->an[AN_VERDICT];
+	char text[96];
 
 	if (!v->whole_ns || r->args_redacted)
 		return;
@@ -117,7 +118,10 @@ void verdict_print_time(const struct report *r, const struct term *term, bool is
 	section_print(r, &verdict_table, v, v, "time", PHASE_CNT, term);
 	if (!v->run_ns)
 		return;
-	if (!is_short)
+	if (v->not_recorded)
+		term_para(term, "Host in %s: not known: %s", v->scope,
+			  verdict_not_recorded_text(v, text, sizeof(text)));
+	else if (!is_short)
 		print_host(v, term);
 	print_idle(v, term);
 }

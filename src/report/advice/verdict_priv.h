@@ -45,6 +45,7 @@ struct verdict {
 	uint64_t whole_ns, startup_ns, run_ns; /* all phases; those before the run; the run */
 	const char *scope;		       /* "the steady state", or its replacement */
 	bool has_args, has_calls, has_work;    /* has_calls: and their arguments */
+	const char *not_recorded;    /* option that left out what the verdict needs, or NULL */
 	bool of_summary;	     /* iterations are unknown; start-up is a lower bound */
 	bool is_unsure;		     /* of_summary: another part has another limit */
 	uint64_t wait_cnt, proc_cnt; /* of_summary: waits in the run, and processes */
@@ -64,6 +65,12 @@ double verdict_missing(const struct losses *lost, double call_cnt, double line_c
 /* Whether the verdict mentions start-up; the longest phase of start-up. */
 bool verdict_notes_startup(const struct verdict *v);
 enum phase verdict_longest_startup(const struct verdict *v);
+
+/* Fills not_recorded. */
+void verdict_note_not_recorded(struct verdict *v, const struct trace_info *info,
+			       const struct losses *lost, double call_cnt);
+/* What is not known for this reason: "durations were not recorded (--entry-only)". */
+const char *verdict_not_recorded_text(const struct verdict *v, char *text, size_t size);
 
 const char *verdict_limit_name(enum verdict_limit limit);
 /* Formats the name of a phase for the table; returns text. */

@@ -97,6 +97,10 @@ void idle_print(const void *a, const struct term *term)
 		section_print(d->r, &idle_table, d, d, "list", 0, term);
 		return;
 	}
+	if (verdict_not_recorded(d->r)) {
+		term_section(term, "GPU idle", "not known: %s", verdict_not_recorded(d->r));
+		return;
+	}
 	term_section(term, "GPU idle",
 		     "at least %s in %s, %s of the %s between the first work and the last", total,
 		     HUMAN_NOUNS(d->res.count, "period"), share, HUMAN_TIME(d->res.span_ns));

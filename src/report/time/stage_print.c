@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Stages as JSON and as text. */
 #include "stage_priv.h"
+#include "report/advice/verdict.h"
 #include "report/section.h"
 
 const char *stage_name(enum stage s)
@@ -50,8 +51,12 @@ void stages_print(const void *a, const struct term *term)
 
 	if (!s->has_call)
 		return;
-	term_section(term, "Stages", "%s, of which %s outside CUDA calls",
-		     HUMAN_TIME(report_wall_ns(s->r)),
-		     HUMAN_SHARE(s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r)));
+	if (verdict_not_recorded(s->r))
+		term_section(term, "Stages", "%s; time outside CUDA calls is not known: %s",
+			     HUMAN_TIME(report_wall_ns(s->r)), verdict_not_recorded(s->r));
+	else
+		term_section(term, "Stages", "%s, of which %s outside CUDA calls",
+			     HUMAN_TIME(report_wall_ns(s->r)),
+			     HUMAN_SHARE(s->res.all.ns[PART_OUTSIDE], report_wall_ns(s->r)));
 	section_print(s->r, &stages_table, s, s, "list", TABLE_ROWS, term);
 }

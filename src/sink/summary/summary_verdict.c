@@ -166,6 +166,7 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 		.is_unsure = is_unsure,
 		.scope = scope,
 	};
+	verdict_note_not_recorded(v, x->info, &x->lost, s->call_cnt);
 	fill_startup(v, &s->host, begin_ns);
 	fill_run(v, &s->host, first);
 	gpu_period_of(&s->run_gpus, 0, v->stages.run_from_ns, v->stages.run_to_ns, &v->gpu);
