@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define LATE_MAGIC     "cudatrace-late2"
+#define LATE_MAGIC     "cudatrace-late3"
 #define LATE_SLOTS     12
 #define LATE_ENTRY_SZ  16
 #define LATE_PATH_SZ   120
@@ -39,6 +39,7 @@ enum late_step {
 	LATE_FILE,	 /* memfd_create(); the tracer did not fill it */
 	LATE_OPEN,	 /* dlopen(), dlsym() */
 	LATE_CONNECT,	 /* cudatrace_attach(), or nothing */
+	LATE_GO,	 /* the tracer has not let the thread go on */
 };
 
 /* All 0 at first, except for the magic. Each word has one writer. */
@@ -46,11 +47,15 @@ struct late_state {
 	char magic[16];
 	/* The tracer's. A thread takes part if ticket is taken + 1; 0: none may. */
 	uint32_t ticket;
+	uint32_t go; /* the ticket whose thread may go on */
 	char socket[LATE_SOCKET_SZ];
 	uint64_t token[2]; /* as in struct ct_shm_welcome */
 	/* The process's. taken: the last ticket, by one thread; done: the same, when it has ended
 	 * with this result. pid: as the process sees it; a child of fork has its parent's. */
 	uint32_t taken, done, pid, step;
+	/* The thread that has taken the ticket waits for go, until it has lost patience. waiting:
+	 * the ticket. */
+	uint32_t tid, waiting;
 	int32_t result;
 	uint32_t has_fork_rule;
 	uint32_t file;	 /* the memfd's descriptor + 1, while it waits to be filled and sealed */

@@ -39,6 +39,10 @@
 #define EARLIER_NS  (7000 * MS)
 #define CHECK_MAX_S 30
 #define STEP_NS	    500000
+/* While a thread may wait for its tracer. */
+#define CALL_STEP_NS 50000
+/* A thread waits for milliseconds, in which the tracer may not run. */
+#define GO_TRIES 20
 /* A thread that has read the ticket takes it within this time, or has lost its processor. */
 #define WITHDRAWN_NS (20 * MS)
 #define TEXT_SZ	     400
@@ -68,9 +72,9 @@ static void tell(int what, const struct late_target *t, const char *why)
 }
 
 /* Returns false if the tracer has ended. */
-static bool step(void)
+static bool step(long step_ns)
 {
-	const struct timespec ns = {0, STEP_NS};
+	const struct timespec ns = {0, step_ns};
 	struct pollfd tracer = {.fd = CHILD_SOCK};
 
 	nanosleep(&ns, NULL);
@@ -82,7 +86,7 @@ static const char *look(struct late_target *t, const struct wanted *w, const cha
 	uint64_t begin = now_ns();
 	const char *why = late_target__look(t, w->pid, library, w->filters);
 
-	while (why == late_hooked && now_ns() - begin < HOOKED_MAX_NS && step()) {
+	while (why == late_hooked && now_ns() - begin < HOOKED_MAX_NS && step(STEP_NS)) {
 		late_target__close(t);
 		why = late_target__look(t, w->pid, library, w->filters);
 	}
@@ -112,6 +116,12 @@ static bool init_state(const struct late_target *t)
 	return late_target__write(t, t->data.state, &s, sizeof(s));
 }
 
+static bool put_go(const struct late_target *t, uint32_t ticket)
+{
+	return late_target__write(t, word_at(t, offsetof(struct late_state, go)), &ticket,
+				  sizeof(ticket));
+}
+
 static bool put_ticket(const struct late_target *t, uint32_t ticket)
 {
 	return late_target__write(t, word_at(t, offsetof(struct late_state, ticket)), &ticket,
@@ -139,7 +149,7 @@ static const char *await_earlier(const struct late_target *t, struct late_state 
 			return "it has ended";
 		if (s->taken == s->done || s->pid != (uint32_t)t->inner_pid)
 			return NULL;
-	} while (now_ns() - begin < EARLIER_NS && step());
+	} while (now_ns() - begin < EARLIER_NS && step(STEP_NS));
 	return "an earlier attach has not ended; try again, or use --probe=uprobe";
 }
 
@@ -171,26 +181,30 @@ static const char *offer(struct late_target *t, const struct inject *in, struct 
 	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : "it has ended";
 }
 
-/* Returns whether a thread has taken the ticket; otherwise it is withdrawn. */
-static bool await_call(const struct late_target *t, uint32_t ticket)
+static void withdraw(const struct late_target *t)
 {
 	const struct timespec ns = {0, WITHDRAWN_NS};
-	uint64_t begin = now_ns();
+
+	put_ticket(t, 0);
+	nanosleep(&ns, NULL);
+}
+
+/* Returns whether a thread has taken the ticket; otherwise it is withdrawn. */
+static bool await_call(const struct late_target *t, uint32_t ticket, uint64_t begin)
+{
 	struct late_state s;
-	bool is_there;
 
 	do {
 		if (!read_state(t, &s))
 			return false;
-		if (s.taken == ticket)
+		if (s.waiting == ticket)
 			return true;
-	} while (now_ns() - begin < CALL_MAX_NS && step());
-	put_ticket(t, 0);
-	nanosleep(&ns, NULL);
-	is_there = read_state(t, &s) && s.taken == ticket;
-	if (!is_there)
-		put_pointers(t, true);
-	return is_there;
+	} while (now_ns() - begin < CALL_MAX_NS && step(CALL_STEP_NS));
+	withdraw(t);
+	if (read_state(t, &s) && s.taken == ticket)
+		return true;
+	put_pointers(t, true);
+	return false;
 }
 
 static const char *result_text(const struct late_state *s)
@@ -201,6 +215,8 @@ static const char *result_text(const struct late_state *s)
 		return "another cudatrace traces it in-process; end that one first";
 	if (s->step == LATE_CONNECT && s->result == -ESTALE)
 		return "another kind of cudatrace has traced it in-process before";
+	if (s->step == LATE_GO)
+		return "the machine is too busy to check it once more within milliseconds; try again";
 	snprintf(text, sizeof(text), "%s: %s",
 		 s->step == LATE_THREAD ? "it cannot create a thread"
 		 : s->step == LATE_FILE ? "it cannot create a file for the library (memfd)"
@@ -257,31 +273,54 @@ static bool fill_file(const struct late_target *t, int its_fd)
 	return done == size && !n;
 }
 
+/* Waits until the thread that has taken the ticket has ended what it does. */
+static const char *await_end(const struct late_target *t, uint32_t ticket, struct late_state *s)
+{
+	uint64_t begin = now_ns();
+	uint32_t filled = 0;
+
+	while (read_state(t, s) && now_ns() - begin < DONE_MAX_NS) {
+		if (s->done == ticket)
+			return s->result ? result_text(s) : NULL;
+		if (s->file && s->file != filled && fill_file(t, (int)s->file - 1))
+			filled = s->file;
+		if (!step(STEP_NS))
+			return NULL;
+	}
+	return "the library has not connected within 15 s";
+}
+
+/* The thread goes on only if its filters are still those that were checked. */
 static const char *enter(struct late_target *t, const struct inject *in)
 {
 	struct late_state s;
 	const char *why = init_state(t) ? await_earlier(t, &s) : "its memory cannot be written";
-	uint32_t ticket, filled = 0;
-	uint64_t begin;
+	uint64_t begin = now_ns();
+	uint32_t ticket;
+	bool may_go = true;
 
-	why = why ?: offer(t, in, &s);
-	if (why)
-		return why;
-	ticket = s.taken + 1;
-	if (!await_call(t, ticket))
-		return "it has made no CUDA call within 5 s";
-	begin = now_ns();
-	while (read_state(t, &s) && now_ns() - begin < DONE_MAX_NS) {
-		if (s.done != ticket) {
-			if (s.file && s.file != filled && fill_file(t, (int)s.file - 1))
-				filled = s.file;
-			if (!step())
-				return NULL;
-			continue;
-		}
-		return s.result ? result_text(&s) : NULL;
+	for (unsigned i = 0; !why && may_go && i < GO_TRIES; i++) {
+		why = offer(t, in, &s);
+		if (why)
+			return why;
+		ticket = s.taken + 1;
+		if (!await_call(t, ticket, begin))
+			return "it has made no CUDA call within 5 s";
+		may_go = read_state(t, &s) && late_target__may_go(t, (pid_t)s.tid);
+		if (may_go)
+			put_go(t, ticket);
+		why = await_end(t, ticket, &s);
+		if (!why || s.step != LATE_GO)
+			return why;
+		/* The tracer was too slow, or must not go on. */
+		withdraw(t);
+		put_pointers(t, true);
+		why = NULL;
 	}
-	return "the library has not connected within 15 s";
+	return why	? why
+	       : may_go ? result_text(&s)
+			: "it has installed a system call filter (seccomp) meanwhile; use "
+			  "--probe=uprobe";
 }
 
 /* One tracer at a time enters processes. It belongs to root. */
@@ -292,7 +331,7 @@ static bool lock_all(void)
 	uint64_t begin = now_ns();
 
 	while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &all))
-		if (now_ns() - begin > DONE_MAX_NS || !step())
+		if (now_ns() - begin > DONE_MAX_NS || !step(STEP_NS))
 			return false;
 	return fd >= 0;
 }

@@ -222,15 +222,11 @@ const char *late_filter__harms(const struct sock_filter *code, unsigned len)
 
 /* Of one thread. Strict mode has no filter that allows anything. Before Linux 5.9 the number is
  * missing. */
-static unsigned count_of(pid_t pid, pid_t tid)
+unsigned late_filter__in(const char *status)
 {
-	char text[4096];
-	const char *at, *cnt;
+	const char *at = strstr(status, "\nSeccomp:\t"), *cnt;
 
-	if (!task_read(pid, tid, "status", text, sizeof(text)))
-		return 0;
-	at = strstr(text, "\nSeccomp:\t");
-	cnt = strstr(text, "\nSeccomp_filters:\t");
+	cnt = strstr(status, "\nSeccomp_filters:\t");
 	if (!at || at[10] == '0')
 		return 0;
 	return at[10] == '1' ? UINT32_MAX : cnt ? strtoul(cnt + 18, NULL, 10) : 1;
@@ -255,23 +251,29 @@ static void each_thread(pid_t pid, bool (*fn)(void *ctx, pid_t tid), void *ctx)
 
 struct count_ctx {
 	pid_t pid;
-	unsigned max;
+	unsigned max, min;
 };
 
 static bool add_count(void *ctx, pid_t tid)
 {
 	struct count_ctx *c = ctx;
-	unsigned cnt = count_of(c->pid, tid);
+	char text[4096];
+	unsigned cnt;
 
+	if (!task_read(c->pid, tid, "status", text, sizeof(text)))
+		return true;
+	cnt = late_filter__in(text);
 	c->max = cnt > c->max ? cnt : c->max;
+	c->min = cnt < c->min ? cnt : c->min;
 	return true;
 }
 
-unsigned late_filter__count(pid_t pid)
+unsigned late_filter__count(pid_t pid, unsigned *least)
 {
-	struct count_ctx c = {.pid = pid};
+	struct count_ctx c = {.pid = pid, .min = UINT32_MAX};
 
 	each_thread(pid, add_count, &c);
+	*least = c.min;
 	return c.max;
 }
 
@@ -325,8 +327,9 @@ const char *late_filter__check(struct attach *a, pid_t pid, unsigned *cnt)
 {
 	struct check_ctx c = {.a = a};
 	bool differ = false;
+	unsigned least;
 
-	*cnt = late_filter__count(pid);
+	*cnt = late_filter__count(pid, &least);
 	if (!*cnt)
 		return NULL;
 	if (*cnt == UINT32_MAX)

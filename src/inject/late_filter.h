@@ -11,8 +11,11 @@
 
 struct attach;
 
-/* Number of filters of the thread that has most of them. */
-unsigned late_filter__count(pid_t pid);
+/* Number of filters of the thread that has most of them; *least: of the one that has fewest.
+ * UINT32_MAX: strict mode. */
+unsigned late_filter__count(pid_t pid, unsigned *least);
+/* Number of filters in this text of /proc/PID/task/TID/status. */
+unsigned late_filter__in(const char *status);
 /* Returns NULL if its filters allow all calls that loading the library takes, or why not: a static
  * text. *cnt: late_filter__count() of those that were read. a: opened for filters. */
 const char *late_filter__check(struct attach *a, pid_t pid, unsigned *cnt);

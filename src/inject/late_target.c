@@ -15,6 +15,7 @@
 
 #include "ct_shm.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LISTED_MAX  4096
 #define USE_UPROBES "; use --probe=uprobe"
 
 const char late_hooked[] = "another cudatrace or another tool has hooked its libcuda; end that one "
@@ -265,23 +267,66 @@ static unsigned long long start_of(pid_t pid)
 	return start;
 }
 
+/* The id in the innermost PID namespace. */
+static pid_t inner_id(const char *status, pid_t id)
+{
+	for (const char *ids = line_of(status, "\nNSpid:"); *ids == '\t';)
+		id = strtol(ids + 1, (char **)&ids, 10);
+	return id;
+}
+
+/* Reading all of them takes longer than a thread waits for late_target__may_go(). */
+static bool list_threads(struct late_target *t)
+{
+	char path[32], text[4096];
+	struct late_thread *grown;
+	struct dirent *de;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", t->pid);
+	dir = t->inner_pid != t->pid ? opendir(path) : NULL;
+	while (dir && (de = readdir(dir)) && t->thread_cnt < LISTED_MAX) {
+		pid_t tid = atoi(de->d_name);
+
+		if (!tid || !task_read(t->pid, tid, "status", text, sizeof(text)))
+			continue;
+		grown = realloc(t->threads, (t->thread_cnt + 1) * sizeof(*grown));
+		if (!grown)
+			break;
+		t->threads = grown;
+		grown[t->thread_cnt++] = (struct late_thread){inner_id(text, tid), tid};
+	}
+	if (dir)
+		closedir(dir);
+	return t->thread_cnt || t->inner_pid == t->pid;
+}
+
+bool late_target__may_go(const struct late_target *t, pid_t inner_tid)
+{
+	pid_t tid = t->inner_pid == t->pid ? inner_tid : 0;
+	char text[4096];
+
+	for (unsigned i = 0; i < t->thread_cnt && !tid; i++)
+		if (t->threads[i].inner == inner_tid)
+			tid = t->threads[i].outer;
+	return tid > 0 && task_read(t->pid, tid, "status", text, sizeof(text)) &&
+	       inner_id(text, tid) == inner_tid && late_filter__in(text) <= t->filters;
+}
+
 static const char *check_status(struct late_target *t, unsigned filters)
 {
 	char text[4096];
-	const char *ids;
 
 	if (!task_read(t->pid, t->pid, "status", text, sizeof(text)))
 		return "it has ended";
 	t->start = start_of(t->pid);
 	sscanf(line_of(text, "Name:\t"), "%15[^\n]", t->comm);
-	t->inner_pid = t->pid;
-	for (ids = line_of(text, "\nNSpid:"); *ids == '\t';)
-		t->inner_pid = strtol(ids + 1, (char **)&ids, 10);
+	t->inner_pid = inner_id(text, t->pid);
 	if (strchr("Tt", *line_of(text, "\nState:\t")))
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
 		return "it has shadow stacks" USE_UPROBES;
-	if (late_filter__count(t->pid) > filters)
+	if (late_filter__count(t->pid, &t->filters) > filters)
 		return "it has installed a system call filter (seccomp) meanwhile; try again";
 	return NULL;
 }
@@ -552,6 +597,8 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	why = check_status(t, filters);
 	if (why)
 		return why;
+	if (!list_threads(t))
+		return "its threads cannot be listed; try again";
 	if (wants_none(pid))
 		return "its environment has " CT_ENV_NO_INJECT USE_UPROBES;
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
@@ -572,7 +619,9 @@ void late_target__close(struct late_target *t)
 	free(t->maps);
 	free(t->maps_text);
 	t->maps = NULL;
+	free(t->threads);
 	t->maps_text = NULL;
+	t->threads = NULL;
 	t->mem = -1;
 }
 #else

@@ -17,6 +17,10 @@ struct late_map {
 	const char *path; /* "": none */
 };
 
+struct late_thread {
+	pid_t inner, outer;
+};
+
 struct late_target {
 	pid_t pid;
 	pid_t inner_pid;	  /* as the process sees it */
@@ -29,6 +33,10 @@ struct late_target {
 	uint64_t code; /* where the code is or will be, */
 	bool has_code; /* and whether it is there */
 	struct late_data data;
+	unsigned filters; /* system call filters of the thread that has fewest */
+	/* Threads, if the process is in another PID namespace. */
+	struct late_thread *threads;
+	unsigned thread_cnt;
 };
 
 /* This answer may change: the library of a tracer that has ended restores the pointers at its next
@@ -46,6 +54,9 @@ bool late_target__read(const struct late_target *t, uint64_t addr, void *to, siz
 bool late_target__write(const struct late_target *t, uint64_t addr, const void *from, size_t size);
 /* Whether this is the path of the library's memfd, which the process has created. */
 bool late_target__is_memfd(const struct late_target *t, const char *path);
+/* Whether this thread, by its id in the process, has no system call filters but those that
+ * late_target__look() permitted. */
+bool late_target__may_go(const struct late_target *t, pid_t inner_tid);
 /* Address of the entry of that slot. */
 uint64_t late_target__entry(const struct late_target *t, unsigned slot);
 

@@ -271,6 +271,17 @@ def test_refused(built, name):
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
 
+@pytest.mark.parametrize("before", [(), ("unshare", "-p", "-f")], ids=["", "pid"])
+def test_sandboxed_meanwhile(tmp_path, built, before):
+    """A filter that a thread installs after the check, immediately before the call at which the library would be loaded."""
+    if before and subprocess.run([*before, "true"], check=False).returncode:
+        pytest.skip("unshare -p is not allowed")
+    with program(built, "sandboxed", before) as p:
+        ran = cudatrace(*command(p, tmp_path / "trace", "--duration", "8"))
+        assert ran.status == 0 and "it has installed a system call filter (seccomp) meanwhile" in ran.err and not is_entered(p), ran
+        assert not launches(tmp_path / "trace")[1]
+
+
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_containers(tmp_path, built, name):
     """Other namespaces, other roots; the library comes by memfd where its file is missing. The next tracer uses it, also if the last

@@ -28,6 +28,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,24 +212,6 @@ static void do_idle(unsigned k)
 	call(k);
 }
 
-static const struct kind {
-	const char *name;
-	void (*fn)(unsigned k);
-	size_t stack;
-} kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0},
-	     {"malloc", do_malloc, 0},	   {"fork", do_fork, 0},
-	     {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
-	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},
-	     {"idle", do_idle, 0},	   {"docker", do_call, 0},
-	     {"filters", do_call, 0},	   {"kills", do_call, 0},
-	     {"refuses", do_call, 0},	   {"one", do_call, 0},
-	     {"only", do_call, 0}};
-static const struct kind *kind;
-
-/* late_filters.c */
-int docker_filter(void);
-int only_filter(char **names);
-
 /* A filter that answers so to a call whose third argument has all these bits. */
 static void filter(unsigned nr, unsigned bits, unsigned answer)
 {
@@ -246,6 +229,37 @@ static void filter(unsigned nr, unsigned bits, unsigned answer)
 	MUST(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	     !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
 }
+
+/* Each thread sandboxes itself after three seconds, and calls at once. */
+static void do_sandboxed(unsigned k)
+{
+	static __thread bool is_done;
+
+	for (int i = 0; i < 300 && !is_done && !stop; i++)
+		nap(10000);
+	if (!is_done)
+		filter(SYS_openat, 0, SECCOMP_RET_KILL_PROCESS);
+	is_done = true;
+	do_call(k);
+}
+
+static const struct kind {
+	const char *name;
+	void (*fn)(unsigned k);
+	size_t stack;
+} kinds[] = {{"call", do_call, 0},	   {"registers", do_registers, 0},
+	     {"malloc", do_malloc, 0},	   {"fork", do_fork, 0},
+	     {"dlopen", do_dlopen, 0},	   {"signal", do_call, 0},
+	     {"small", do_call, 16 << 10}, {"wait", do_wait, 0},
+	     {"idle", do_idle, 0},	   {"docker", do_call, 0},
+	     {"filters", do_call, 0},	   {"kills", do_call, 0},
+	     {"refuses", do_call, 0},	   {"one", do_call, 0},
+	     {"only", do_call, 0},	   {"sandboxed", do_sandboxed, 0}};
+static const struct kind *kind;
+
+/* late_filters.c */
+int docker_filter(void);
+int only_filter(char **names);
 
 /* Threads inherit it. */
 static void filter_all(const char *name, char **names)
