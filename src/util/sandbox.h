@@ -34,6 +34,9 @@ void sandbox__enter_dossiers(void);
 void sandbox__enter_opener(void);
 /* For cudatrace-late (inject/late.h): it reads and writes the memory of processes. */
 void sandbox__enter_late(void);
+/* For cudatrace-guard (attach/guard.h): it continues stopped processes, and changes a map's rows.
+ */
+void sandbox__enter_guard(void);
 /* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */
 void sandbox__enter_witness(void);
 
