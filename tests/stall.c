@@ -10,6 +10,7 @@
  *   forks    children that map their own library and exit, endlessly
  *   lines    LIBRARY is mapped 60,000 times, in 8 processes that have called it
  *   elf      LIBRARY is mapped
+ *   hangs    250 threads in each of 4 such processes wait in a call
  *
  * Prints "ready" when it is done with what it does, and stays for the seconds.
  */
@@ -167,13 +168,13 @@ static void forks(void)
 	}
 }
 
-static void lines(void)
+/* Returns the library, which is mapped many times. */
+static void *map_often(void)
 {
 	void *lib = dlopen(library, RTLD_NOW);
-	int (*fn)(int *) = lib ? (int (*)(int *))dlsym(lib, "cuDriverGetVersion") : NULL;
-	int fd = open(library, O_RDONLY), version;
+	int fd = open(library, O_RDONLY);
 
-	if (!fn || fd < 0) {
+	if (!lib || fd < 0) {
 		fprintf(stderr, "%s: %s\n", library, dlerror());
 		exit(1);
 	}
@@ -181,6 +182,13 @@ static void lines(void)
 		if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
 			 0) == MAP_FAILED)
 			break;
+	return lib;
+}
+
+static void lines(void)
+{
+	int (*fn)(int *) = (int (*)(int *))dlsym(map_often(), "cuDriverGetVersion"), version;
+
 	for (int i = 0; i < 8; i++) {
 		if (fork())
 			continue;
@@ -190,6 +198,28 @@ static void lines(void)
 		_exit(0);
 	}
 	fn(&version);
+}
+
+static void *wait_in_call(void *fn)
+{
+	((int (*)(void))fn)();
+	return NULL;
+}
+
+static void hangs(void)
+{
+	void *lib = map_often(), *fn = dlsym(lib, "cuCtxSynchronize");
+	pthread_attr_t small;
+	pthread_t id;
+
+	((int (*)(unsigned))dlsym(lib, "cuInit"))(0);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	for (int i = 0; i < 3 && fork(); i++)
+		;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < 250; i++)
+		pthread_create(&id, &small, wait_in_call, fn);
 }
 
 static void elf(void)
@@ -223,6 +253,8 @@ int main(int argc, char **argv)
 		forks();
 	else if (!strcmp(what, "lines"))
 		lines();
+	else if (!strcmp(what, "hangs"))
+		hangs();
 	else
 		elf();
 	puts("ready");

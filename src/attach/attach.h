@@ -141,6 +141,10 @@ void attach__missed(struct attach *a, void (*fn)(void *ctx, const struct attach_
 /* Calls fn for each library whose probes are complete only now. Returns false if the process that
  * holds the probes was killed, and the probes are gone. */
 bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx);
+/* Probes functions that were left out because a process had changed their code: once it has ended,
+ * looked for each second; all: in any case. Calls fn for each library that is complete now. */
+void attach__look_again(struct attach *a, uint64_t now, bool all,
+			void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx);
 /* Returns whether a library is still pending for attach__late(). */
 bool attach__is_late(const struct attach *a);
 /* Adds a second device and inode of a library, where maps shows others (overlayfs). Processes that

@@ -131,14 +131,14 @@ void attach_lib__report_refused(struct attach *a, struct lib_entry *e, const uin
 		if (i >= e->lib.changed_at && e->lib.refused_cnt - i > CHANGED_NAMED) {
 			warn("process %d, which has changed the code of %u functions in %s or runs "
 			     "under valgrind, would crash with probes: their calls are not traced; "
-			     "use --probe=inject, or trace when that process has ended",
+			     "use --probe=inject, or end that process",
 			     (int)e->lib.changed_by, e->lib.refused_cnt - i, e->lib.path);
 			break;
 		}
 		if (i >= e->lib.changed_at)
 			warn("process %d has changed the code of %s in %s (a hook?) and would crash "
-			     "with a probe: its calls are not traced; use --probe=inject, or trace "
-			     "when that process has ended",
+			     "with a probe: its calls are not traced; use --probe=inject, or end that "
+			     "process",
 			     (int)e->lib.changed_by, e->lib.refused[i], e->lib.path);
 		else
 			warn("the kernel cannot probe the first instruction of %s in %s: its calls "

@@ -37,6 +37,7 @@ struct lib_entry {
 	uint64_t rest[CT_MAX_FUNCS / 64]; /* functions that have one of those */
 	bool covered_off;		  /* only those are left */
 	bool warned_refused;
+	uint64_t again_ns, again_wait_ns; /* attach__look_again(): not before; doubles */
 	uint64_t late_ns; /* when late probes were attached; 0: they were not late */
 	/* State of a period in which the library was in use without probes: attach__missed()
 	 * reports it once. */
@@ -90,6 +91,7 @@ struct attach {
 	int rings_ret;
 	struct lib_entry **libs;
 	unsigned lib_cnt, newest_lib, off_cnt;
+	uint64_t look_again_ns;
 	unsigned newest_owner;
 	struct lib_key *keys; /* oldest first */
 	unsigned key_cnt;

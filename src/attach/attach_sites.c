@@ -7,10 +7,16 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/plural.h"
+#include "util/task.h"
+#include "util/time_budget.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A user whose processes change code one after the other costs a scan of all processes each time.
+ */
+#define AGAIN_MAX_NS (64 * SEC_NS)
 
 void probe_sites__free(struct probe_sites *p)
 {
@@ -94,9 +100,12 @@ static int note_refused(struct attach_lib *lib, const struct probe_sites *p,
 {
 	int ret = 0;
 
-	lib->refused = calloc(p->cnt + p->bad_cnt + 1, sizeof(*lib->refused));
-	if (!lib->refused)
+	char **refused = reallocarray(lib->refused, lib->refused_cnt + p->cnt + p->bad_cnt + 1,
+				      sizeof(*refused));
+
+	if (!refused)
 		return -ENOMEM;
+	lib->refused = refused;
 	for (unsigned i = 0; i < p->bad_cnt && !ret; i++)
 		ret = add_refused(lib, p->bad[i]);
 	for (unsigned i = 0; i < p->cnt && !ret; i++)
@@ -119,7 +128,7 @@ static int done(struct attach *a, struct lib_entry *e, const struct links_answer
 	if (ret < 0)
 		err("cannot attach to %s: %s: run cudatrace check", e->lib.path, strerror(-ret));
 	else
-		e->lib.attached_cnt = ret;
+		e->lib.attached_cnt += ret;
 	ret = ret < 0 ? ret : note_refused(&e->lib, e->sites, answer);
 	if (!ret && !a->inproc)
 		attach_lib__report_refused(a, e, NULL);
@@ -229,6 +238,59 @@ bool attach__late(struct attach *a, void (*fn)(void *ctx, const struct attach_li
 	}
 	a->warned_late &= a->links.late_cnt != 0;
 	return !links__is_gone(&a->links);
+}
+
+/* Probes the functions that were left out for a process that has changed their code. */
+static int attach_left_out(struct attach *a, struct lib_entry *e)
+{
+	struct attach_lib *lib = &e->lib, scratch = e->lib;
+	static uint64_t excluded[CT_MAX_FUNCS / 64];
+	char why[256];
+	struct elf_lib *elf = elf_lib__read(e->watch.fd, lib->api, why, sizeof(why));
+
+	memset(excluded, 0xff, sizeof(excluded));
+	for (unsigned i = lib->changed_at; i < lib->refused_cnt; i++) {
+		int id = fnset__find(a->fns, lib->refused[i]);
+
+		if (id >= 0)
+			excluded[id / 64] &= ~(1ull << id % 64);
+	}
+	e->sites = elf ? probe_sites__new(a, elf, &scratch, e->owner, excluded) : NULL;
+	if (!e->sites) {
+		elf_lib__free(elf);
+		return -ENOEXEC;
+	}
+	while (lib->refused_cnt > lib->changed_at)
+		free(lib->refused[--lib->refused_cnt]);
+	/* Names the process that has changed code now, but not the other functions again. */
+	e->warned_refused = lib->refused_cnt;
+	return attach_sites(a, e, e->watch.fd);
+}
+
+void attach__look_again(struct attach *a, uint64_t now, bool all,
+			void (*fn)(void *ctx, const struct attach_lib *lib), void *ctx)
+{
+	struct work w;
+
+	if (!a || (!all && now < a->look_again_ns))
+		return;
+	a->look_again_ns = now + SEC_NS;
+	for (unsigned i = 0; i < a->lib_cnt; i++) {
+		struct lib_entry *e = a->libs[i];
+
+		if (!e->lib.changed_by || e->off || e->sites || e->covered_off || e->lib.error ||
+		    (!all && (now < e->again_ns || task_living(e->lib.changed_by))) ||
+		    time_budget__begin(&w, e->lib.uid, WORK_LIBRARIES))
+			continue;
+		e->again_wait_ns = e->again_wait_ns < AGAIN_MAX_NS ? 2 * e->again_wait_ns + SEC_NS
+								   : AGAIN_MAX_NS;
+		e->again_ns = now + e->again_wait_ns;
+		if (attach_left_out(a, e) == -EINPROGRESS)
+			e->lib.error = -EINPROGRESS;
+		time_budget__end(&w);
+		if (!e->lib.error && !e->lib.changed_by)
+			fn(ctx, &e->lib);
+	}
 }
 
 bool attach__is_late(const struct attach *a)

@@ -6,6 +6,7 @@
 
 #include "util/heartbeat.h"
 #include "util/log.h"
+#include "util/sandbox.h"
 #include "util/task.h"
 
 #include <bpf/bpf.h>
@@ -121,7 +122,7 @@ void attach__go_on(struct attach *a, pid_t pid)
 }
 
 /* Keeps only two of the tracer's descriptors: any other would keep probes alive. */
-static void guard_run(int dead_fd, int map_fd)
+static void guard_run(int dead_fd, int map_fd, bool sandbox)
 {
 	struct timespec wait = {.tv_nsec = LOOK_WAIT_NS};
 	sigset_t all;
@@ -136,6 +137,8 @@ static void guard_run(int dead_fd, int map_fd)
 	setsid();
 	prctl(PR_SET_NAME, "cudatrace-guard");
 	(void)!chdir("/");
+	if (sandbox)
+		sandbox__enter_guard();
 	watch_tracer(0, 1);
 	for (int i = 0; i < LOOKS; i++) {
 		go_on_all(1);
@@ -144,7 +147,7 @@ static void guard_run(int dead_fd, int map_fd)
 	_exit(0);
 }
 
-int guard__start(struct guard *g, const struct attach *a)
+int guard__start(struct guard *g, const struct attach *a, bool sandbox)
 {
 	int fds[2] = {-1, -1}, ret;
 
@@ -152,7 +155,7 @@ int guard__start(struct guard *g, const struct attach *a)
 		goto fail;
 	g->pid = fork();
 	if (!g->pid)
-		guard_run(fds[0], bpf_map__fd(a->skel->maps.pids));
+		guard_run(fds[0], bpf_map__fd(a->skel->maps.pids), sandbox);
 	if (g->pid < 0)
 		goto fail;
 	close(fds[0]);

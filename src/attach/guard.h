@@ -14,8 +14,9 @@ struct guard {
 	int alive; /* the tracer's end of a pipe: the kernel closes it when the tracer dies */
 };
 
-/* Call before any process may be stopped. Returns 0, or -errno after reporting. */
-int guard__start(struct guard *g, const struct attach *a);
+/* Call before any process may be stopped. sandbox: with only the needed privileges. Returns 0, or
+ * -errno after reporting. */
+int guard__start(struct guard *g, const struct attach *a, bool sandbox);
 void guard__end(struct guard *g);
 
 /* Continues a process that was stopped for attaching. */

@@ -100,6 +100,7 @@ static void apply(struct daemon *d, struct config *was)
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
 	daemon__drop_libs(d);
+	libs__look_again(&d->t.libs, d->now);
 	config__compare(was, d->cfg, on_changed, d);
 }
 

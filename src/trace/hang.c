@@ -150,10 +150,16 @@ const struct ct_python *tracer__python_of(struct tracer *t, uint32_t pid)
 {
 	static struct python_location place;
 	char ignored_err[128];
+	struct work w;
+	int ret;
 
 	/* --python: calls need it, too. */
 	tracer__find_python(t, (pid_t)pid);
-	if (!t->att || python__find((pid_t)pid, &place, NULL, ignored_err, sizeof(ignored_err)))
+	if (!t->att || reader__begin(&w, (pid_t)pid, WORK_SYMBOLS))
+		return NULL;
+	ret = python__find((pid_t)pid, &place, NULL, ignored_err, sizeof(ignored_err));
+	time_budget__end(&w);
+	if (ret)
 		return NULL;
 	model__set_python(t->model, pid, &place);
 	return &place.layout.bpf;

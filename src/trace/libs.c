@@ -440,6 +440,19 @@ static void on_late(void *ctx, const struct attach_lib *lib)
 	libs_event(l, "attached", NULL, lib, "late: the kernel waited for a lock");
 }
 
+static void on_again(void *ctx, const struct attach_lib *lib)
+{
+	struct libs *l = ctx;
+
+	info("%s is traced completely now: no process has changed its code any more", lib->path);
+	libs_event(l, "attached", NULL, lib, "late: a process had changed its code");
+}
+
+void libs__look_again(struct libs *l, uint64_t now)
+{
+	attach__look_again(l->att, now, true, on_again, l);
+}
+
 bool libs__tick(struct libs *l, uint64_t now, bool drained)
 {
 	unsigned left = 0;
@@ -455,6 +468,7 @@ bool libs__tick(struct libs *l, uint64_t now, bool drained)
 	l->pending_cnt = left;
 	stops__tick(&l->stops, now);
 	libs_look_at_later(l, now);
+	attach__look_again(l->att, now, false, on_again, l);
 	attach__missed(l->att, on_missed, l);
 	if (attach__late(l->att, on_late, l))
 		return true;

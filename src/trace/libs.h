@@ -57,6 +57,8 @@ bool libs__on_inject(struct libs *l, const struct inject_lib *lib);
 void libs__on_missed(struct libs *l, const struct inject_lib *lib, int why);
 /* A process maps a library (CT_REC_LIB). */
 void libs__on_map(struct libs *l, const struct ct_lib_map *rec);
+/* Probes what was left out because of processes that had changed its code (at a reload). */
+void libs__look_again(struct libs *l, uint64_t now);
 /* To be called periodically, more often while libs__is_waiting(). drained: all records sent so far
  * have been read. Retries mappings that could not be inspected, and reports libraries that took
  * long. false, after reporting: there are no probes any more. */

@@ -111,7 +111,7 @@ static int add_targets(struct session *s)
 	}
 	if (s->probe == PROBE_INJECT)
 		return command__fork(&s->cmd, s->o->argv, &s->user, &s->t.sources, s->nvtx);
-	ret = stop ? guard__start(&s->guard, s->t.att) : 0;
+	ret = stop ? guard__start(&s->guard, s->t.att, s->o->sandbox) : 0;
 
 	for (unsigned i = 0; i < s->o->pid_cnt && !ret; i++)
 		ret = attach__add_pid(s->t.att, s->o->pids[i], stop ? CT_PID_F_STOP_ON_LIB : 0);

@@ -11,7 +11,6 @@
 #include "util/hash_table.h"
 #include "util/log.h"
 #include "util/reader.h"
-#include "util/time_budget.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,12 +26,23 @@
 /* The record of a call that has returned may come after it is no longer in flight. */
 #define ABSENT_LOOKS 2
 #define NAME_SZ	     128
+/* Many threads that wait in the same function of a process need few stacks. */
+#define STACKS_OF_CALL_MAX 4
+/* A report waits this long for time of its user (util/time_budget.h), then it has no stack. */
+#define POSTPONED_MAX_NS (30 * SEC_NS)
+/* Reports of one look. */
+#define REPORTS_MAX 128
+
+enum stack_state { STACK_WAITS /* not reported yet */, STACK_READ, STACK_SAME, STACK_REFUSED };
 
 struct wait {
 	struct hash_link link;
 	uint64_t thread; /* process << 32 | thread */
 	uint64_t start_ns;
 	uint64_t end_ns; /* when it was last in flight */
+	uint64_t seen_ns;
+	uid_t uid;
+	enum stack_state state;
 	unsigned absent;
 	char function[NAME_SZ];
 };
@@ -43,8 +53,9 @@ struct waits {
 	struct wait_watch *watch;
 	struct wait_table by_thread;
 	uint64_t looked_ns;
-	bool is_late; /* waits are left for the next look */
 	uint64_t reported_cnt;
+	unsigned look_cnt; /* reports of this look */
+	bool is_postponed; /* a report is */
 };
 
 struct waits *waits__new(const struct waits_opts *o)
@@ -74,7 +85,7 @@ void waits__free(struct waits *w)
 
 static uint64_t interval_ns(const struct waits *w)
 {
-	uint64_t ns = w->is_late ? 0 : w->o.after_ns / 4;
+	uint64_t ns = w->is_postponed ? LOOK_MIN_NS : w->o.after_ns / 4;
 
 	return ns < LOOK_MIN_NS ? LOOK_MIN_NS : ns > LOOK_MAX_NS ? LOOK_MAX_NS : ns;
 }
@@ -186,6 +197,7 @@ static const struct stack *stack_of(struct tracer *t, const struct seen_thread *
 struct host_call {
 	struct tracer *t;
 	uint32_t pid, tid;
+	uid_t uid;
 	uint64_t host_fn;
 	const struct api_fn *fn; /* NULL: none */
 	const struct stack *stack;
@@ -196,7 +208,7 @@ static void look_for_host_call(void *ctx, const struct seen_thread *seen)
 	struct host_call *h = ctx;
 	const struct ct_frame *f = seen->frames;
 
-	if (seen->pid != h->pid || !seen->depth || h->fn)
+	if (seen->pid != h->pid || !seen->depth || h->fn || !time_budget__may_half(h->uid))
 		return;
 	h->stack = stack_of(h->t, seen, f);
 	if (!runs_function(h->stack, h->host_fn))
@@ -206,10 +218,15 @@ static void look_for_host_call(void *ctx, const struct seen_thread *seen)
 }
 
 /* A host function that calls CUDA may wait for its own stream. */
-static void explain_host_function(struct waits *w, const struct failure_wait *r,
+static void explain_host_function(struct waits *w, const struct failure_wait *r, uid_t uid,
 				  struct trace_event *ev, char *why, size_t size)
 {
-	struct host_call h = {.t = w->o.tracer, .pid = ev->tracer.process, .host_fn = r->host_fn};
+	struct host_call h = {
+		.t = w->o.tracer,
+		.pid = ev->tracer.process,
+		.uid = uid,
+		.host_fn = r->host_fn,
+	};
 
 	sources__each_thread(&h.t->sources, look_for_host_call, &h);
 	if (!h.fn)
@@ -221,6 +238,12 @@ static void explain_host_function(struct waits *w, const struct failure_wait *r,
 		 "%s in thread %u, which CUDA forbids: the two may wait for each other",
 		 ev->tracer.function, ev->tracer.waited_ns / 1e9, r->work, h.fn->name, h.tid);
 }
+
+static const char *const stack_texts[] = {
+	[STACK_READ] = "",
+	[STACK_SAME] = " (like other threads of the process, whose stacks were read)",
+	[STACK_REFUSED] = " (stack not read: the time for its user is used up)",
+};
 
 static void explain(struct waits *w, const struct wait *x, const struct trace_event *call,
 		    const struct seen_thread *seen, const struct ct_frame *f)
@@ -235,24 +258,65 @@ static void explain(struct waits *w, const struct wait *x, const struct trace_ev
 		snprintf(r.verdict, sizeof(r.verdict), "%s has not returned for %.1f s",
 			 x->function, event_duration_ns(call) / 1e9);
 	snprintf(text, sizeof(text), "%s%s%s", r.verdict, *r.advice ? ": " : "", r.advice);
-	if (r.host_fn)
-		explain_host_function(w, &r, &ev, text, sizeof(text));
+	if (r.host_fn && x->state == STACK_READ)
+		explain_host_function(w, &r, x->uid, &ev, text, sizeof(text));
 	else if (r.unrecorded_event)
 		ev.tracer.deadlock = "event";
-	ev.stack = ev.stack ?: stack_of(w->o.tracer, seen, f);
+	if (!ev.stack && x->state == STACK_READ)
+		ev.stack = stack_of(w->o.tracer, seen, f);
 	ev.tracer.work = *r.work ? r.work : NULL;
 	ev.tracer.work_id = r.work_id;
 	ev.tracer.stream = r.stream;
 	ev.tracer.launched_by = *r.place ? r.place : NULL;
 	ev.tracer.behind = r.behind;
 	ev.tracer.certain = r.certain;
-	snprintf(why, sizeof(why), "process %u (%s), thread %u: %s", ev.tracer.process, call->comm,
-		 ev.tracer.thread, text);
+	snprintf(why, sizeof(why), "process %u (%s), thread %u: %s%s", ev.tracer.process,
+		 call->comm, ev.tracer.thread, text, stack_texts[x->state]);
 	ev.tracer.why = why;
 	if (w->reported_cnt++ < WARNINGS_MAX)
 		warn("%s%s", why,
 		     w->reported_cnt < WARNINGS_MAX ? "" : "; further waits are only in the trace");
 	w->o.fn(w->o.ctx, &ev);
+}
+
+static enum stack_state state_of(const struct waits *w, const struct wait *x, uint64_t now)
+{
+	unsigned cnt = 0;
+
+	if (w->look_cnt >= REPORTS_MAX)
+		return STACK_WAITS;
+	hash_each (other, &w->by_thread)
+		cnt += other->thread >> 32 == x->thread >> 32 && other->state == STACK_READ &&
+		       !strcmp(other->function, x->function);
+	if (cnt < STACKS_OF_CALL_MAX && time_budget__may_half(x->uid))
+		return STACK_READ;
+	if (cnt)
+		return STACK_SAME;
+	if (now < x->seen_ns + POSTPONED_MAX_NS)
+		return STACK_WAITS;
+	time_budget__refuse(WORK_SYMBOLS);
+	return STACK_REFUSED;
+}
+
+/* Reports the wait, or postpones it. */
+static void report(struct waits *w, struct wait *x, const struct trace_event *call,
+		   const struct seen_thread *seen, const struct ct_frame *f)
+{
+	x->state = state_of(w, x, w->looked_ns);
+	w->is_postponed |= x->state == STACK_WAITS;
+	if (x->state == STACK_WAITS)
+		return;
+	w->look_cnt++;
+	explain(w, x, call, seen, f);
+}
+
+/* Starting with another thread of the process saves reading a file. */
+static uid_t user_of(const struct waits *w, uint32_t pid)
+{
+	hash_each (x, &w->by_thread)
+		if (x->thread >> 32 == pid)
+			return x->uid;
+	return reader__user((pid_t)pid);
 }
 
 struct look {
@@ -287,29 +351,28 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct wait *x = wait_table__find(&w->by_thread, &thread);
 	static struct trace_event ev;
-	struct work work;
+	uid_t uid;
 
 	if (x && x->start_ns == f->start_ns) {
 		x->absent = 0;
 		x->end_ns = now;
+		if (x->state == STACK_WAITS && w->look_cnt < REPORTS_MAX &&
+		    wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
+			report(w, x, &ev, seen, f);
 		return;
 	}
 	if (x || hash_cnt(&w->by_thread) >= WAITS_MAX ||
 	    !wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
 		return;
-	/* Reading a stack takes as long as the user likes. */
-	if (time_budget__begin(&work, reader__user((pid_t)seen->pid), WORK_SYMBOLS)) {
-		w->is_late = true;
-		return;
-	}
+	uid = user_of(w, seen->pid);
 	x = wait_table__new(&w->by_thread, &thread);
-	if (x) {
-		x->start_ns = f->start_ns;
-		x->end_ns = now;
-		snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
-		explain(w, x, &ev, seen, f);
-	}
-	time_budget__end(&work);
+	if (!x)
+		return;
+	x->start_ns = f->start_ns;
+	x->seen_ns = x->end_ns = now;
+	x->uid = uid;
+	snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
+	report(w, x, &ev, seen, f);
 }
 
 static void look_at_thread(void *ctx, const struct seen_thread *seen)
@@ -326,7 +389,8 @@ void waits__look(struct waits *w, uint64_t now)
 	if (!w || now < waits__next_ns(w))
 		return;
 	w->looked_ns = now;
-	w->is_late = false;
+	w->look_cnt = 0;
+	w->is_postponed = false;
 	hash_each (x, &w->by_thread)
 		x->absent++;
 	sources__each_thread(&w->o.tracer->sources, look_at_thread, &(struct look){w, now});

@@ -36,6 +36,9 @@ void sandbox__enter_opener(void);
 void sandbox__enter_late(void);
 /* Of its parent in a daemon, which also enters network namespaces and reads filters. */
 void sandbox__enter_late_server(void);
+/* For cudatrace-guard (attach/guard.h): it continues stopped processes, and changes a map's rows.
+ */
+void sandbox__enter_guard(void);
 /* For signal-witness, which only polls, reads and writes. no_new_privs is set already. */
 void sandbox__enter_witness(void);
 

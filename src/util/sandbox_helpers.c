@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sandboxes of the helper processes: cudatrace-read, cudatrace-open, signal-witness. */
+/* Sandboxes of the helper processes: cudatrace-read, cudatrace-open, signal-witness and others. */
 #include "sandbox_priv.h"
 
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/nsfs.h>
 #include <linux/sched.h>
@@ -16,6 +17,9 @@ static const int late_kept[] = {CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_S
 /* To read processes, and to act as their owners. */
 static const int dossiers_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID,
 				    CAP_KILL};
+
+/* Stopped processes of any user, and a map of the tracer's. */
+static const int guard_kept[] = {CAP_KILL, CAP_BPF};
 
 /* To act as the owner of files; root's own rights for root's files. */
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
@@ -104,6 +108,29 @@ static const char *const opener_calls[] = {
 static const char *const witness_calls[] = {
 	"read", "write", "poll", "ppoll", "restart_syscall", "exit", "exit_group",
 };
+
+/* cudatrace-guard: also bpf(), for the rows of a map */
+static const char *const guard_calls[] = {
+	"poll",
+	"ppoll",
+	"kill",
+	"nanosleep",
+	"clock_nanosleep",
+	"clock_gettime",
+	/* memory, AddressSanitizer */
+	"brk",
+	"mmap",
+	"munmap",
+	"mprotect",
+	"madvise",
+	"futex",
+	"sigaltstack",
+	"rt_sigreturn",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+};
+static const int guard_bpf[] = {BPF_MAP_LOOKUP_BATCH, BPF_MAP_UPDATE_ELEM};
 
 /* cudatrace-late: reads and writes memory of processes. */
 static const char *const late_calls[] = {
@@ -227,6 +254,23 @@ void sandbox__enter_late_server(void)
 		keep[late_kept[i]] = true;
 	sandbox_drop_caps(keep);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void sandbox__enter_guard(void)
+{
+	bool keep[64] = {false};
+	scmp_filter_ctx ctx;
+	int ret;
+
+	for (size_t i = 0; i < COUNT(guard_kept); i++)
+		keep[guard_kept[i]] = true;
+	sandbox_drop_caps(keep);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return;
+	ret = sandbox_begin(&ctx, guard_calls, COUNT(guard_calls));
+	for (size_t i = 0; i < COUNT(guard_bpf); i++)
+		ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, guard_bpf[i]);
+	sandbox_load(ctx, ret);
 }
 
 void sandbox__enter_witness(void)

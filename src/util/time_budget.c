@@ -8,6 +8,8 @@
 #include <stddef.h>
 
 #define TURN_NS 20e6
+/* A user's limit in a turn for small work that is not retried. */
+#define SMALL_NS (10 * TURN_NS)
 /* Limits of one piece of work: processor time, and wall time on a busy machine; 50 times that in a
  * trace. */
 #define PIECE_CPU_NS  20e6
@@ -27,6 +29,8 @@ struct user {
 	uid_t uid;
 	double used_ns; /* at at_ns; it decays afterwards */
 	uint64_t at_ns;
+	uint64_t turn; /* the last turn with work */
+	double turn_ns;
 };
 
 /* Further users share the last entry. */
@@ -34,6 +38,7 @@ static struct user users[USERS_MAX + 1];
 static unsigned user_cnt;
 static struct user everyone;
 static bool limited;
+static uint64_t turn;
 static double turn_ns;
 static uint64_t outer_begin_ns; /* start of work that is not nested; 0: none */
 static uint64_t outer_cpu_ns, outer_excused_ns;
@@ -64,6 +69,7 @@ void time_budget__start(void)
 
 void time_budget__turn(void)
 {
+	turn++;
 	turn_ns = 0;
 }
 
@@ -100,10 +106,18 @@ static double most(const struct user *u)
 	return u->uid ? USER_NS : ALL_NS;
 }
 
-/* Small work that is not retried (names and labels of a process) is done in any turn. */
-static bool fits_turn(enum work_kind kind)
+static double used_in_turn(const struct user *u)
 {
-	return turn_ns < TURN_NS || kind == WORK_FILES || kind == WORK_SYMBOLS;
+	return u->turn == turn ? u->turn_ns : 0;
+}
+
+/* For small work that is not retried (names and labels of a process), only the user's own work in
+ * this turn counts. */
+static bool fits_turn(const struct user *u, enum work_kind kind)
+{
+	if (kind == WORK_FILES || kind == WORK_SYMBOLS)
+		return used_in_turn(u) < SMALL_NS;
+	return turn_ns < TURN_NS;
 }
 
 static bool may(struct user *u, uint64_t ns)
@@ -121,9 +135,23 @@ bool time_budget__needs_user(void)
 bool time_budget__may(uid_t uid)
 {
 	uint64_t ns = now_ns();
+	struct user *u;
 
-	return !limited || outer_begin_ns ||
-	       (fits_turn(WORK_LIBRARIES) && may(get_user(uid, ns), ns));
+	if (!limited || outer_begin_ns)
+		return true;
+	u = get_user(uid, ns);
+	return fits_turn(u, WORK_LIBRARIES) && may(u, ns);
+}
+
+bool time_budget__may_half(uid_t uid)
+{
+	return time_budget__may(uid) &&
+	       (!limited || used_in_turn(get_user(uid, now_ns())) < TURN_NS / 2);
+}
+
+void time_budget__refuse(enum work_kind kind)
+{
+	totals.refused[kind]++;
 }
 
 int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
@@ -135,7 +163,7 @@ int time_budget__begin(struct work *w, uid_t uid, enum work_kind kind)
 	if (outer_begin_ns)
 		return 0;
 	u = get_user(uid, ns);
-	if (limited && (!fits_turn(kind) || !may(u, ns))) {
+	if (limited && (!fits_turn(u, kind) || !may(u, ns))) {
 		totals.refused[kind]++;
 		return -EAGAIN;
 	}
@@ -172,6 +200,8 @@ void time_budget__end(struct work *w)
 		return;
 	outer_begin_ns = 0;
 	turn_ns += took;
+	u->turn_ns = used_in_turn(u) + took;
+	u->turn = turn;
 	totals.seconds[outer_kind] += took / 1e9;
 	used(&everyone, ns);
 	everyone.used_ns = fmin(everyone.used_ns + took, DEBT_TIMES * ALL_NS);

@@ -11,10 +11,11 @@
  *   time_budget__end(&w);
  *
  * After time_budget__start() (the daemon): one turn of the loop does at most 20 ms of deferrable
- * work. One user has 5 % of the time, two seconds at once; all users have 20 %, eight seconds at
- * once. When that is used up, only users below half of the mean share get more. Root, who owns the
- * processes of all containers on many machines, may use all of the 20 %. Without it (a trace, which
- * works for one user) only has_time() limits, to 50 times as much.
+ * work, and 200 ms of other work for one user. One user has 5 % of the time, two seconds at once;
+ * all users have 20 %, eight seconds at once. When that is used up, only users below half of the
+ * mean share get more. Root, who owns the processes of all containers on many machines, may use all
+ * of the 20 %. Without it (a trace, which works for one user) only has_time() limits, to 50 times
+ * as much.
  *
  * For the main thread only. Nested work is charged once, and is never refused.
  */
@@ -58,6 +59,10 @@ void time_budget__excuse(uint64_t ns);
 bool time_budget__needs_user(void);
 /* Returns whether begin would succeed for deferrable work; counts nothing. */
 bool time_budget__may(uid_t uid);
+/* The same, for work of which one user gets half of a turn, so that others get some in each. */
+bool time_budget__may_half(uid_t uid);
+/* Counts work that was given up after time_budget__may() or may_half() had refused it. */
+void time_budget__refuse(enum work_kind kind);
 
 struct time_budget_stats {
 	uint64_t refused[WORK_CNT];

@@ -41,7 +41,7 @@ class Stalls(Private):
             folder.mkdir()
             os.chown(folder, GROUP - i, -1)
             with open(f"{folder}.out", "wb") as out:
-                self.begun.append(self.start(*as_user(GROUP - i, GROUP), self.program, what, folder, 6, library, stdout=out))
+                self.begun.append(self.start(*as_user(GROUP - i, GROUP), self.program, what, folder, 15 if what == "hangs" else 6, library, stdout=out, env={"FAKE_DELAY_US": "cuCtxSynchronize:60000000"}))
         # With forks, that is at the end.
         until(lambda: what == "forks" or os.path.getsize(f"{folder}.out"), 10)
         with open(f"{folder}.out", encoding="utf-8") as f:
@@ -67,7 +67,7 @@ def stalls():
 
 @pytest.fixture(scope="module")
 def daemon(stalls):
-    d = stalls.daemon("budget", "recorder.seconds=60s", level="trace").begin_victim()
+    d = stalls.daemon("budget", "recorder.seconds=60s", "trace.hang_after=1s", "dossier.on.hang=false", level="trace").begin_victim()
     d.newcomers = 0
     return d
 
@@ -79,6 +79,19 @@ def newcomer(d):
     c = d.worker(name, lib=d.place.new_lib("new" + name))
     d.until(lambda m: c.tell("alloc 1") == 1 and m.calls("w-" + name) > 0, 10)
     c.end()
+
+
+def test_hangs(stalls, daemon):
+    """Threads that wait in a call are reported; the stacks of a user's threads are not all read in one turn of the loop. First, because the
+    longest turn of the last minute is measured."""
+    stalls.begin(1, "hangs", stalls.lib / "libcuda.so.1")
+    daemon.until(lambda m: m.total("hangs_total") > 150, 20)
+    longest = daemon.metrics().total("loop_turn_max_seconds")
+    assert longest < 1, longest
+    stalls.end()
+    daemon.until_all_counted()
+    why = [e["why"] for e in daemon.lines() if e.get("op") == "hang"]
+    assert sum("(like other threads of the process" in x for x in why) > 100, why[:9]
 
 
 @pytest.mark.parametrize("users,what,library", [

@@ -228,3 +228,57 @@ def test_valgrind_bystander(tmp_path):
         assert p.stdout.readline().split() == ["3"] and p.stdout.readline(), ran
         p.kill()  # its end takes a minute
     assert ran.status == 0 and f"process {p.pid}, which has changed the code of" in ran.err and "missing" in ran.err, ran
+
+
+@pytest.fixture
+def bash(tmp_path):
+    """A program as of valgrind, which maps the library; the function that starts it, and the library."""
+    (tmp_path / "valgrind").mkdir()
+    library, begun = tmp_path / "libcuda.so.1", []
+    shutil.copy(LIB, library)
+    shutil.copy(shutil.which("bash"), tmp_path / "valgrind/bash")
+
+    def start(name, script):
+        p = subprocess.Popen([shutil.which(name) or tmp_path / name, "-c", script], env={**os.environ, "LD_PRELOAD": str(library)}, stdin=subprocess.PIPE)
+        begun.append(p)
+        until(lambda: str(library) in open(f"/proc/{p.pid}/maps", encoding="utf-8").read())
+        return p
+    yield start, library
+    for p in begun:
+        p.kill()
+        p.wait()
+
+
+def test_valgrind_has_ended(tmp_path, bash):
+    """What a process kept from being probed is traced when it has ended. A process that only maps a file of such a name keeps nothing."""
+    start, library = bash
+    (tmp_path / "valgrind/file").write_bytes(bytes(4096))
+    mapper = start("python3", f"import mmap; f = open('{tmp_path}/valgrind/file'); m = mmap.mmap(f.fileno(), 4096, prot=1); input()")
+    until(lambda: "valgrind/file" in open(f"/proc/{mapper.pid}/maps", encoding="utf-8").read())
+    for calls in 2, 1:
+        keeper = start("valgrind/bash", "read x") if calls == 1 else None
+        sample = f"{FAKE}/sample --tokens 1 --quiet"
+        script = f"{sample}; kill -9 {keeper.pid}; sleep 2.5; {sample}" if keeper else f"{sample}; {sample}"
+        ran = Ran([CUDATRACE, "--probe=uprobe", "--no-summary", "--jsonl", tmp_path / "t", "--", "sh", "-c", script], env={"LD_LIBRARY_PATH": str(tmp_path)})
+        t = Trace(tmp_path / "t")
+        assert t.sym["cuInit"] == calls, (ran, t.sym)
+    assert f"process {keeper.pid}, which has changed the code of" in ran.err and "is traced completely now" in ran.err, ran
+    assert [x["note"] for x in t.lib if x["op"] == "attached"][-1:] == ["late: a process had changed its code"], t.lib
+
+
+def test_valgrind_reload(for_all, bash):  # noqa: F811
+    """The daemon looks at what it has left out when it is reloaded."""
+    start, library = bash
+    keeper = start("valgrind/bash", "read x; unset LD_PRELOAD; exec sleep 60")
+    d = Daemon(for_all, level="metrics", libcuda=library)
+    run = [FAKE + "/sample", "--tokens", "1", "--quiet"]
+    env = {"LD_LIBRARY_PATH": str(library.parent), "FAKE_DELAY_US": "cuInit:200000"}
+    assert Ran(run, env=env).status == 0
+    keeper.stdin.write(b"\n")
+    keeper.stdin.flush()
+    until(lambda: os.readlink(f"/proc/{keeper.pid}/exe").endswith("sleep"))
+    d.ctl("reload")
+    until(lambda: "is traced completely now" in d.log.read_text())
+    assert Ran(run, env=env).status == 0
+    until(lambda: d.calls("sample").get("cuInit") == 1)
+    d.stop()

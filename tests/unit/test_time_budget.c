@@ -71,10 +71,17 @@ static void test_turn(void **state)
 	assert_false(time_budget__may(3));
 	/* Work that is not retried has only its user's limit. */
 	assert_int_equal(time_budget__begin(&w, 3, WORK_FILES), 0);
+	clock_now += 200 * MS;
+	time_budget__end(&w);
+	assert_int_equal(time_budget__begin(&w, 3, WORK_SYMBOLS), -EAGAIN);
+	assert_int_equal(time_budget__begin(&w, 4, WORK_SYMBOLS), 0);
 	time_budget__end(&w);
 	time_budget__turn();
 	assert_true(time_budget__may(3));
-	assert_int_equal(work_for(3, MS), 0);
+	assert_int_equal(work_for(3, 15 * MS), 0);
+	/* A user gets half of a turn for such work. */
+	assert_false(time_budget__may_half(3));
+	assert_true(time_budget__may_half(4));
 	clock_now += 1000 * SEC_NS;
 }
 

@@ -14,8 +14,9 @@
 
 #define MAPS_SZ_MAX (64u << 20)
 /* Candidate files of a process. */
-#define FILES_MAX 8
-#define DELETED	  " (deleted)"
+#define LINES_AT_ONCE 256
+#define FILES_MAX     8
+#define DELETED	      " (deleted)"
 
 int python_parse_map_line(char *line, const char *program, struct python_map *m)
 {
@@ -77,8 +78,11 @@ static unsigned find_candidates(pid_t pid, struct candidate *c)
 	n = reader__link(pid, "exe", program, sizeof(program));
 	if (n > (ssize_t)suffix && !strcmp(program + n - suffix, DELETED))
 		program[n - suffix] = '\0';
-	while (getline(&line, &size, f) >= 0)
+	for (unsigned i = 1; getline(&line, &size, f) >= 0; i++) {
+		if (!(i % LINES_AT_ONCE) && !time_budget__has_time())
+			break;
 		take_line(line, program, c, &cnt);
+	}
 	free(line);
 	fclose(f);
 	return cnt;

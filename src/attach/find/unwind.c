@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAPS_SZ_MAX (64u << 20)
-#define PLACES_MAX  16384
-#define FILES_MAX   64 /* maximum files opened for one process */
+#define MAPS_SZ_MAX   (64u << 20)
+#define LINES_AT_ONCE 256
+#define PLACES_MAX    16384
+#define FILES_MAX     64 /* maximum files opened for one process */
 
 struct place {
 	uint64_t start, end, off;
@@ -70,8 +71,10 @@ struct unwinder *unwinder__new(pid_t pid)
 		return NULL;
 	}
 	u->pid = pid;
-	while (getline(&line, &size, f) >= 0)
-		if (target_parse_file_line(line, &m) && m.exec && !add_place(u, &m))
+	/* Without time left, callers in further mappings are unknown. */
+	for (unsigned i = 1; getline(&line, &size, f) >= 0; i++)
+		if ((!(i % LINES_AT_ONCE) && !time_budget__has_time()) ||
+		    (target_parse_file_line(line, &m) && m.exec && !add_place(u, &m)))
 			break;
 	free(line);
 	fclose(f);

@@ -87,10 +87,22 @@ static void compare(const struct scan *s, pid_t pid, int mem, uint64_t begin, ui
 		close(pages);
 }
 
-/* These read the program's code and run a translation of it, also of a breakpoint. */
-static bool is_translator(const char *line)
+/* These read the program's code and run a translation of it, also of a breakpoint. valgrind's tool
+ * is the program that the process executes: any program may map a file with such a name. */
+static bool is_valgrind(pid_t pid)
 {
-	return strstr(line, "/valgrind/") || strstr(line, "/libdynamorio.so");
+	char path[64], exe[4096];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, exe, sizeof(exe) - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	return strstr(exe, "/valgrind/");
+}
+
+static bool is_dynamorio(const char *line, const char *perms)
+{
+	return perms[2] == 'x' && strstr(line, "/libdynamorio.so");
 }
 
 static void set_all(const struct scan *s, pid_t pid, volatile struct found *found)
@@ -113,10 +125,11 @@ static void look_at(const struct scan *s, pid_t pid, volatile struct found *foun
 	f = fopen(path, "re");
 	/* Devices are not compared: on btrfs and overlayfs maps and stat differ. */
 	while (f && getline(&line, &size, f) >= 0) {
-		translated |= is_translator(line);
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &begin,
-			   &end, perms, &off, &ino) != 5 ||
-		    ino != s->st.st_ino || perms[2] != 'x')
+			   &end, perms, &off, &ino) != 5)
+			continue;
+		translated |= is_dynamorio(line, perms);
+		if (ino != s->st.st_ino || perms[2] != 'x')
 			continue;
 		mem = mem < 0 ? open_of(pid, "mem") : mem;
 		if (mem >= 0)
@@ -127,7 +140,7 @@ static void look_at(const struct scan *s, pid_t pid, volatile struct found *foun
 		fclose(f);
 	if (mem >= 0)
 		close(mem);
-	if (mem >= 0 && translated)
+	if (mem >= 0 && (translated || is_valgrind(pid)))
 		set_all(s, pid, found);
 }
 
