@@ -37,8 +37,7 @@
 #define CPU_WORDS 128
 /* 140 cycles each from Skylake on, 10 to 65 on other processors: at most some 5 ms. */
 #define GO_PAUSES 100000
-/* struct pthread: tid, on x86-64 since glibc 2.4 (nptl/descr.h). The tracer checks that it is a
- * thread. */
+/* tid in glibc's struct pthread, on x86-64 since 2.4. The tracer checks that it is a thread. */
 #define GLIBC_TID 720
 /* Programs may have a smaller default than dlopen() needs. */
 #define STACK_SZ (1 << 20)

@@ -57,6 +57,10 @@ const char *dossier__request(struct daemon *d, struct dproc *p, bool core, const
 	*why = "fuzz";
 	return NULL;
 }
+const char *daemon__inject(struct daemon *d, struct dproc *p, bool gently)
+{
+	return "fuzz";
+}
 uint64_t now_ns(void)
 {
 	return 1000000000000;
