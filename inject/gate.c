@@ -37,13 +37,11 @@
 /* CUPTI's start needs some of the stack. */
 #define STACK_MIN (512u << 10)
 
-/* Of a thread in a call of the driver. */
-static __thread struct {
-	struct process *of; /* the gate that counts it */
-	uint64_t sp;	    /* of the outermost call */
-	uint32_t depth, epoch;
-	uint32_t starts; /* it starts CUPTI: these calls are CUPTI's */
-} me;
+/* Of a process, for a thread: differs in a child of fork(). */
+static uint32_t id_of(const struct process *p)
+{
+	return (uint32_t)((uintptr_t)p >> 6) | 1;
+}
 
 static gate_start_fn *start_fn;
 
@@ -88,9 +86,9 @@ static enum ct_cupti_state run_start(void)
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &before, 8);
 	if (cancel)
 		cancel(PTHREAD_CANCEL_DISABLE, &old);
-	me.starts = 1;
+	inject_me.gate_starts = 1;
 	state = start_fn();
-	me.starts = 0;
+	inject_me.gate_starts = 0;
 	if (cancel)
 		cancel(old, NULL);
 	sys(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, 8);
@@ -188,10 +186,10 @@ static void first_call(struct process *p)
 	uint32_t i = __atomic_fetch_add(&g->passed_cnt, 1, __ATOMIC_RELAXED);
 
 	/* Its outermost call, if any, is still counted. */
-	if (me.of != p)
-		me.depth = 0;
-	me.of = p;
-	me.epoch = g->epoch;
+	if (inject_me.gate_of != id_of(p))
+		inject_me.gate_depth = 0;
+	inject_me.gate_of = id_of(p);
+	inject_me.gate_epoch = (uint16_t)g->epoch;
 	if (i < GATE_THREADS && !is_quiet())
 		__atomic_store_n(&g->passed[i], (uint32_t)sys(SYS_gettid), __ATOMIC_RELEASE);
 }
@@ -200,7 +198,7 @@ static bool has_left(uint64_t sp)
 {
 	const struct thread *t = inject_me.t;
 
-	return sp >= me.sp && !(t && inject_on_other_stack(t, sp, me.sp));
+	return sp >= inject_me.gate_sp && !(t && inject_on_other_stack(t, sp, inject_me.gate_sp));
 }
 
 cold bool gate_enter(uint64_t sp)
@@ -208,18 +206,19 @@ cold bool gate_enter(uint64_t sp)
 	struct process *p = inject_process;
 	struct gate *g = &p->gate;
 
-	if (me.starts)
+	if (inject_me.gate_starts)
 		return false;
-	if (me.of != p || (!me.depth && me.epoch != g->epoch))
+	if (inject_me.gate_of != id_of(p) ||
+	    (!inject_me.gate_depth && inject_me.gate_epoch != (uint16_t)g->epoch))
 		first_call(p);
 	/* The outermost call was left without a return. */
-	if (me.depth && has_left(sp)) {
-		me.depth = 0;
+	if (inject_me.gate_depth && has_left(sp)) {
+		inject_me.gate_depth = 0;
 		__atomic_sub_fetch(&g->inside, 1, __ATOMIC_SEQ_CST);
 	}
-	if (me.depth++)
+	if (inject_me.gate_depth++)
 		return true;
-	me.sp = sp;
+	inject_me.gate_sp = sp;
 	if (__atomic_load_n(&g->ready, __ATOMIC_RELAXED) && none_inside(g) && !is_quiet())
 		come(g, sp);
 	__atomic_add_fetch(&g->inside, 1, __ATOMIC_SEQ_CST);
@@ -233,9 +232,11 @@ cold void gate_leave(void)
 	struct gate *g;
 
 	/* In a child of fork() it is 0, and nobody reads it. */
-	if (!me.depth || --me.depth)
+	if (!inject_me.gate_depth || --inject_me.gate_depth)
 		return;
-	g = &me.of->gate;
+	if (inject_me.gate_of != id_of(inject_process))
+		return;
+	g = &inject_process->gate;
 	if (!__atomic_sub_fetch(&g->inside, 1, __ATOMIC_SEQ_CST) &&
 	    __atomic_load_n(&g->closed, __ATOMIC_SEQ_CST) && !is_quiet())
 		wake(g);

@@ -184,7 +184,14 @@ struct tls {
 	const uint8_t *next;	      /* the next record */
 	const struct ct_frame *frame; /* of the next call, if it follows soon */
 	struct process *process;
+	/* In a call of the driver (gate.c): the outermost call's stack pointer; which gate counts
+	 * it, and how often that had been armed; its depth; it starts CUPTI, whose calls these are.
+	 */
+	uint64_t gate_sp;
+	uint32_t gate_of;
+	uint16_t gate_epoch, gate_depth : 15, gate_starts : 1;
 } __attribute__((aligned(64)));
+_Static_assert(sizeof(struct tls) == 64, "static thread-local memory is scarce");
 extern __thread struct tls inject_me;
 /* Use of a function's calls, besides being traced. */
 enum hook_role {

@@ -9,6 +9,7 @@
 #include "report/format.h"
 #include "saved/reader.h"
 #include "util/log.h"
+#include "util/memlimit.h"
 #include "util/out.h"
 
 #include <errno.h>
@@ -78,6 +79,8 @@ static int compare(const struct opts *o)
 	struct reader *readers[2] = {NULL, NULL};
 	struct diff_cmd c = {.diff = diff__new(&ro)};
 	struct saved_file file;
+	/* The second trace has as much memory as the first. */
+	void *reserve = memlimit_new(MEMLIMIT_TRACES, MEMLIMIT_SZ / 2);
 	int status = EXIT_TROUBLE;
 	struct term term;
 	unsigned differ;
@@ -87,9 +90,16 @@ static int compare(const struct opts *o)
 	/* The strings of the first must outlive the second. */
 	for (; c.side < 2; c.side++) {
 		c.has_begun = false;
+		if (c.side) {
+			memlimit_free(reserve);
+			reserve = NULL;
+		}
 		readers[c.side] = reader__new(&ops, &c);
-		if (!readers[c.side] ||
-		    reader__files(readers[c.side], &o->files.v[c.side], 1, &file) || c.failed)
+		if (!readers[c.side]) {
+			err("out of memory: close other programs");
+			goto out;
+		}
+		if (reader__files(readers[c.side], &o->files.v[c.side], 1, &file) || c.failed)
 			goto out;
 		if (!c.has_begun) {
 			err("cannot compare %s: its header cannot be read: trace again",
@@ -115,6 +125,7 @@ static int compare(const struct opts *o)
 	}
 	status = differ ? EXIT_DIFFERENT : diff__is_unknown(c.diff) ? EXIT_UNKNOWN : EXIT_SAME;
 out:
+	memlimit_free(reserve);
 	diff__free(c.diff);
 	reader__free(readers[0]);
 	reader__free(readers[1]);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@
 /* While a thread may wait for its tracer. */
 #define CALL_STEP_NS 50000
 /* A thread waits for milliseconds, in which the tracer may not run. */
-#define GO_TRIES 20
+#define GO_TRIES 100
 /* A thread that has read the ticket takes it within this time, or has lost its processor. */
 #define WITHDRAWN_NS (20 * MS)
 #define TEXT_SZ	     400
@@ -349,6 +350,8 @@ run(int sock, const struct inject *in, const struct wanted *list, unsigned cnt, 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	child_begin(sock, "cudatrace-late");
+	/* A thread of the program may wait for milliseconds. */
+	sched_setscheduler(0, SCHED_RR, &(struct sched_param){1});
 	if (sandbox)
 		sandbox__enter_late();
 	for (unsigned i = 0; i < cnt && !why; i++) {

@@ -165,7 +165,7 @@ static void what_is_wrong(void **state)
 	    "c.yaml:2: rules: match has no key 'image'; use user, command, cgroup, container, pod "
 	    "or namespace\n");
 	bad("rules:\n- match: {pod: x}\n  levle: off\n",
-	    "c.yaml:3: rules: there is no key 'levle'; a rule has match and level\n"
+	    "c.yaml:3: rules: there is no key 'levle'; a rule has match, level and inject\n"
 	    "c.yaml:2: rules: this rule has no level\n");
 	bad("metrics: {listen: localhost}\n",
 	    "c.yaml: metrics.listen: 'localhost' has no port; write it as 127.0.0.1:9464\n");
