@@ -33,7 +33,7 @@ def known():
     own["trace"] |= {"--man", "--completion"}
     own["list"].add("--names")
     words = set(re.findall(r"(?m)^(?:Usage:|      ) cudatrace ctl ([a-z]+)", Ran([CUDATRACE, "ctl", "--help"]).out))
-    assert len(words) == 6 and all(own.values())
+    assert len(words) == 7 and all(own.values())
     return own, words
 
 

@@ -454,11 +454,11 @@ def test_network_ports(tmp_path):
     lines = [e for e in trace.ev if e["type"] == "network"]
     of = {d: [e for e in lines if e["device"] == d] for d in ("mlx5_0", "mlx5_1")}
     first, *later = of["mlx5_0"]
-    assert (first["port"], first["link"], first["state"], first["rate_gbps"]) == (1, "Ethernet", "ACTIVE", 400) and len(later) >= 5
+    assert (first["port"], first["link"], first["state"], first["rate_gbit"]) == (1, "Ethernet", "ACTIVE", 400) and len(later) >= 5
     assert not {"tx", "rx", "xmit_wait", "packet_seq_err"} & set(first) and not any("out_of_sequence" in e for e in lines)
     assert {e["packet_seq_err"] for e in later} <= {0, 3, 6} and {e["symbol_error"] for e in later} == {0}
     assert sum("cnp_sent" not in e for e in later) == 1, "the growth of a counter that was reset is not known"
-    assert {e["rate_gbps"] for e in of["mlx5_1"]} == {2.5} and not any("rx" in e for e in of["mlx5_1"])
+    assert {e["rate_gbit"] for e in of["mlx5_1"]} == {2.5} and not any("rx" in e for e in of["mlx5_1"])
 
     # Independently of the report: rates times the time since the previous sample.
     def carried(member):

@@ -62,7 +62,7 @@ LINES = {
     "process": head("process", "exit", exit_code=0),
     "job": head("job", "rank", global_rank=3),
     "library": head("library", "failed", path=None, build_id=None, note="n"),
-    "network": head("network", "sample", device="mlx5_0", port=1, link="InfiniBand", state="ACTIVE", rate_gbps=400, tx=1000),
+    "network": head("network", "sample", device="mlx5_0", port=1, link="InfiniBand", state="ACTIVE", rate_gbit=400, tx=1000),
     "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
     "tracer": head("tracer", "lost", events=3, why="w"),
     "stack_line": head("stack", "stack", id=1, frames=[{"ip": "0x1"}]),

@@ -123,7 +123,11 @@ int main(int argc, char **argv)
 	read_names();
 	if (!objects_each(is_driver, NULL))
 		return 2;
+	for (unsigned i = 0; i < sizeof(set.specs) / sizeof(set.specs[0]); i++)
+		set.specs[i].of.level = CT_LEVEL_TRACE;
+	process.set = &set;
 	hook_all(&set, false, &cnt);
+	process.set = NULL;
 	/* Without settings no function is off. */
 	all_off(0);
 	answers[1] = ask(lib, &calls[1]);

@@ -88,8 +88,8 @@ static void network_event(void *a, const struct trace_event *ev)
 	}
 	snprintf(p->link, sizeof(p->link), "%s", x->link);
 	snprintf(p->state, sizeof(p->state), "%s", x->state);
-	if (x->rate_gbps.known)
-		p->rate_milli = x->rate_gbps.v;
+	if (x->rate_gbit.known)
+		p->rate_milli = x->rate_gbit.v;
 	ns = p->sample_cnt++ && ev->start_ns > p->last_ns ? ev->start_ns - p->last_ns : 0;
 	add_rate(p, false, x->tx, ns);
 	add_rate(p, true, x->rx, ns);
