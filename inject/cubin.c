@@ -25,7 +25,7 @@ static bool section_at(const uint8_t *cubin, size_t size, const Elf64_Ehdr *e, u
 	       (s->sh_offset <= size && s->sh_size <= size - s->sh_offset);
 }
 
-bool cubin_find(const uint8_t *cubin, size_t size, const char *function, struct cubin_code *c)
+bool code_find(const uint8_t *cubin, size_t size, const char *function, struct cubin_code *c)
 {
 	size_t len = strlen(function) + sizeof(TEXT); /* with its NUL */
 	Elf64_Shdr names, s;

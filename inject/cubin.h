@@ -14,6 +14,6 @@ struct cubin_code {
 };
 
 /* Finds a function's machine code in a cubin, which may have any content. */
-bool cubin_find(const uint8_t *cubin, size_t size, const char *function, struct cubin_code *c);
+bool code_find(const uint8_t *cubin, size_t size, const char *function, struct cubin_code *c);
 
 #endif /* INJECT_CUBIN_H */

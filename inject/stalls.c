@@ -626,7 +626,7 @@ static void send_code(struct thread *t, struct function *f)
 	struct cubin_code c;
 
 	f->code_is_sent = true;
-	if (!cubin || !cubin_find(cubin, m->size, f->name, &c) || c.size > CT_STALL_CODE_MAX) {
+	if (!cubin || !code_find(cubin, m->size, f->name, &c) || c.size > CT_STALL_CODE_MAX) {
 		shm()->no_code++;
 		return;
 	}

@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 	size_t size = fread(buf, 1, sizeof(buf), f);
 	for (int i = 2; i < argc; i++) {
 		struct cubin_code c;
-		if (!cubin_find(buf, size, argv[i], &c))
+		if (!code_find(buf, size, argv[i], &c))
 			return 1;
 		struct sass s = {c.at, c.size, c.arch};
 		for (uint32_t pc = 0; pc < c.size; pc += 16)

@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	assert(copy);
 	memcpy(copy, data, size);
-	if (cubin_find(copy, size, "f", &c)) {
+	if (code_find(copy, size, "f", &c)) {
 		assert(c.at >= copy && c.at <= copy + size && c.size <= copy + size - c.at);
 		decode(c.at, c.size, c.arch);
 	}
