@@ -66,7 +66,8 @@ static void known(void **state)
 	assert_null(ev.gpu_stats.throttle);
 	for (uint32_t op = 0; op < 9; op++) {
 		rec.op = op;
-		assert_int_equal(!gpu_stats__event(&rec, &texts, &ev), op >= CT_GPU_DEVICE && op <= CT_GPU_PORT);
+		assert_int_equal(!gpu_stats__event(&rec, &texts, &ev),
+				 op >= CT_GPU_DEVICE && op <= CT_GPU_PORT);
 	}
 }
 
