@@ -336,6 +336,7 @@ void proc_stalls__give(struct proc_stalls *s, const struct ct_stalls *rec,
 	struct sass code = {0};
 	struct part p;
 	uint64_t sum = 0;
+	double sm_ns;
 
 	if (f && f->code && f->have == f->size && sass_is_known(f->arch))
 		code = (struct sass){f->code, f->size, f->arch};
@@ -355,9 +356,10 @@ void proc_stalls__give(struct proc_stalls *s, const struct ct_stalls *rec,
 	e->multiprocessors = rec->sm_cnt;
 	if (rec->period && rec->period < 64)
 		e->period_cycles = (struct opt_u64){1ull << rec->period, true};
-	if (e->period_cycles.known && rec->clock_khz)
-		e->sm_us = (struct opt_u64){(double)sum * e->period_cycles.v * 1e6 / rec->clock_khz,
-					    true};
+	sm_ns = rec->clock_khz ? (double)sum * e->period_cycles.v * 1e6 / rec->clock_khz : 0;
+	/* A damaged record may have any numbers. */
+	if (sm_ns > 0 && sm_ns < 0x1p63)
+		e->sm_us = (struct opt_u64){sm_ns, true};
 	put_reasons(e, reasons);
 	sum_up(s, &code, e, reason, reason < CT_STALL_CNT ? reasons[reason] : 0);
 	ev.op = ev.name = "function";

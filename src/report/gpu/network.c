@@ -40,7 +40,8 @@ static struct port *port_of(struct network *n, const struct trace_event *ev)
 
 	for (unsigned i = 0; i < n->cnt; i++) {
 		p = &n->ports[i];
-		if (p->number == x->port && p->trace == ev->trace && !strcmp(p->device, x->device))
+		if (p->number == x->port && p->trace == ev->trace &&
+		    !strcmp(p->device, x->device ?: ""))
 			return p;
 	}
 	if (n->cnt == PORTS_MAX)
@@ -50,7 +51,7 @@ static struct port *port_of(struct network *n, const struct trace_event *ev)
 		return NULL;
 	n->ports = p;
 	p = &n->ports[n->cnt++];
-	snprintf(p->device, sizeof(p->device), "%s", x->device);
+	snprintf(p->device, sizeof(p->device), "%s", x->device ?: "");
 	p->number = x->port;
 	p->trace = ev->trace;
 	p->first_ns = ev->start_ns;
@@ -86,8 +87,8 @@ static void network_event(void *a, const struct trace_event *ev)
 		memlimit_reject(MEMLIMIT_DEVICES);
 		return;
 	}
-	snprintf(p->link, sizeof(p->link), "%s", x->link);
-	snprintf(p->state, sizeof(p->state), "%s", x->state);
+	snprintf(p->link, sizeof(p->link), "%s", x->link ?: "");
+	snprintf(p->state, sizeof(p->state), "%s", x->state ?: "");
 	if (x->rate_gbit.known)
 		p->rate_milli = x->rate_gbit.v;
 	ns = p->sample_cnt++ && ev->start_ns > p->last_ns ? ev->start_ns - p->last_ns : 0;
@@ -125,6 +126,12 @@ static uint64_t link_errors(const struct port *p)
 static double link_bytes(const struct port *p)
 {
 	return p->rate_milli * 125e3;
+}
+
+/* A saved trace may have any rates. */
+static uint64_t whole(double bytes)
+{
+	return bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
 }
 
 static const char *port_text(char buf[SECTION_BUF], const struct port *p)

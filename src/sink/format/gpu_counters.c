@@ -124,17 +124,18 @@ static struct device *device_of(struct gpu_counters *g, const struct event_gpu_s
 /* NULL: no memory, or too many. */
 static struct port *port_of(struct gpu_counters *g, const struct event_network *x)
 {
+	const char *device = x->device ?: "";
 	struct port *p;
 
 	for (unsigned i = 0; i < g->port_cnt; i++)
-		if (g->ports[i]->number == x->port && !strcmp(g->ports[i]->device, x->device))
+		if (g->ports[i]->number == x->port && !strcmp(g->ports[i]->device, device))
 			return g->ports[i];
-	p = g->port_cnt < PORTS_MAX && strlen(x->device) < sizeof(p->device) ? calloc(1, sizeof(*p))
-									     : NULL;
+	p = g->port_cnt < PORTS_MAX && strlen(device) < sizeof(p->device) ? calloc(1, sizeof(*p))
+									  : NULL;
 	if (!p)
 		return NULL;
 	g->ports[g->port_cnt++] = p;
-	strcpy(p->device, x->device);
+	strcpy(p->device, device);
 	p->number = x->port;
 	snprintf(p->names[0], sizeof(p->names[0]), "%s/%u sent", p->device, p->number);
 	snprintf(p->names[1], sizeof(p->names[1]), "%s/%u received", p->device, p->number);
