@@ -28,8 +28,8 @@ struct late_data {
 	struct {
 		uint64_t at, real;
 	} slots[LATE_SLOTS];
-	/* Of the library's file. Without a slash: the file is missing in the process's mount
-	 * namespace, and this is the name of a memfd, which the tracer fills. */
+	/* The library's file. If the process's mount namespace lacks it: the name of a memfd,
+	 * without a slash, which the tracer fills. */
 	char path[LATE_PATH_SZ];
 };
 

@@ -152,7 +152,7 @@ enum ct_stalls_state {
 	CT_STALLS_STATE_CNT
 };
 
-/* What happened later, as bits. */
+/* Bits: events after the start of sampling. */
 #define CT_STALLS_F_FULL   1 /* CUPTI's hardware buffer was full */
 #define CT_STALLS_F_SHARED 2 /* another program samples the GPU */
 #define CT_STALLS_F_SECOND 4 /* a second context of a GPU was not sampled */

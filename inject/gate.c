@@ -37,7 +37,7 @@
 /* CUPTI's start needs some of the stack. */
 #define STACK_MIN (512u << 10)
 
-/* Of a process, for a thread: differs in a child of fork(). */
+/* Identifies a process in thread-local memory. A child of fork() has another one. */
 static uint32_t id_of(const struct process *p)
 {
 	return (uint32_t)((uintptr_t)p >> 6) | 1;
@@ -96,7 +96,7 @@ static enum ct_cupti_state run_start(void)
 	return state;
 }
 
-/* Whoever starts CUPTI, and whoever opens the gate, owns this. */
+/* Only one thread at a time may start CUPTI or open the gate. */
 static bool starter_take(struct gate *g)
 {
 	uint32_t none = 0;
@@ -231,7 +231,7 @@ cold void gate_leave(void)
 {
 	struct gate *g;
 
-	/* In a child of fork() it is 0, and nobody reads it. */
+	/* A child of fork() has no gate: its count of threads is 0 and unused. */
 	if (!inject_me.gate_depth || --inject_me.gate_depth)
 		return;
 	if (inject_me.gate_of != id_of(inject_process))

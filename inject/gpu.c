@@ -817,7 +817,7 @@ bool gpu_await_end(void)
 	return true;
 }
 
-/* What the previous tracer has left. Buffers that CUPTI still has stay as they are. */
+/* Resets the state that the previous tracer has left, except for buffers that CUPTI still uses. */
 static void late_reset(struct process *p)
 {
 	uint64_t all = gpu.buf_cnt < 64 ? (1ull << gpu.buf_cnt) - 1 : ~0ull;

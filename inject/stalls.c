@@ -368,7 +368,8 @@ static void enable(struct context *c, void *context, uint32_t device)
 	}
 	if (err) {
 		set_state(state_of(err), who, err);
-		/* This thread enabled it. */
+		/* Safe: this thread has enabled it, and nothing was launched in this context yet.
+		 */
 		err = params_call(st.cupti->PCSamplingDisable, context);
 		__atomic_store_n(&c->state, err ? CONTEXT_STUCK : CONTEXT_FREE, __ATOMIC_RELEASE);
 		return;

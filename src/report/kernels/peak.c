@@ -12,7 +12,8 @@
  * 2250 at 1855 with 148 (TF32 1125, FP8 and INT8 4500, FP4 9000; FP32 75 and FP64 37 at 1965), B300
  * the same with FP4 13500, RTX 5090 419 with 16-bit sums at 2407 with 170 (FP32 105, FP8 and INT8
  * 838, FP4 1676), RTX PRO 6000 504 at 2617 with 188, AGX Orin INT8 85 at 1300 with 16 (FP32 5.3).
- * Other GPUs, and types that are not listed, have no known peak.
+ * The values of AGX Orin, B200, B300 and RTX are not checked against the documents yet. Other GPUs,
+ * and types that are not listed, have no known peak.
  */
 static const struct rate {
 	uint32_t capability;
