@@ -80,12 +80,28 @@ def test_frames_and_labels(tmp_path):
     """The stack is kernel, CUDA function, operator, Python functions with file and line."""
     p = profile(tmp_path, CORPUS + "gpt2-eager.jsonl.zst")
     labels = {"process", "process_name", "thread", "thread_name", "stage"}
-    assert all(labels <= set(x) <= labels | {"device", "stream"} for _, _, x in p.samples)
+    assert all(labels <= set(x) <= labels | {"device", "stream", "iteration"} for _, _, x in p.samples)
     assert all("device" in x for _, v, x in p.samples if v["gpu_time"])
     frames, _, _ = max((s for s in p.samples if s[1]["gpu_time"]), key=lambda s: len(s[0]))
     assert re.match("cu(da)?(Launch|Mem|Graph)", frames[1][0]), frames
     assert frames[2][0].startswith("aten::") and frames[2][1] == "" and not frames[2][2], frames
     assert all(file.endswith(".py") and line for _, file, line in frames[3:-1]) and len(frames) > 10, frames
+
+
+@pytest.mark.parametrize("name", ["gpt2-eager", "train", "graph-loop", "vllm-graphs"])
+def test_iterations(tmp_path, name):
+    """An iteration's launches are those of the lines between its begin and end, of all threads of the process."""
+    path = f"{CORPUS}{name}.jsonl.zst"
+    p, iters = profile(tmp_path, path), report(path)["iterations"]
+    of = collections.Counter()
+    for _, v, labels in p.samples:
+        of[labels.get("iteration")] += v["launches"] + v["graph_launches"]
+    if name == "vllm-graphs":  # slices are longer than its steps
+        assert set(of) == {None}
+        return
+    starts = [x["ts"] for x in lines(path) if x["type"] in ("kernel", "graph") and x.get("op") == "launch" and "symbol" in x and not x.get("capturing")]
+    want = [sum(it["ts"] <= x < it["ts"] + it["time_ns"] / 1e6 for x in starts) for it in iters["list"]]
+    assert [of[i] for i in range(1, len(want) + 1)] == want and min(want)
 
 
 def test_deterministic(tmp_path):

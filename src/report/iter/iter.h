@@ -53,6 +53,8 @@ struct iter_span {
 	unsigned round; /* of consecutive iterations */
 };
 struct iter_span iter_at(const struct report *r, uint64_t i);
+/* Number of the iteration at this moment, from 1. 0: none. */
+uint64_t iter_number_at(const struct report *r, uint64_t ns);
 /* Number of the round at this moment, from 1. 0: none, or pid is not iter_result()'s process. */
 unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns);
 

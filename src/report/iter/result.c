@@ -253,10 +253,10 @@ struct iter_span iter_at(const struct report *r, uint64_t i)
 	return (struct iter_span){at->begin_ns, at->end_ns, at->warmup, at->round};
 }
 
-unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)
+uint64_t iter_number_at(const struct report *r, uint64_t ns)
 {
 	const struct iter *it = r->an[AN_ITER];
-	unsigned lo = 0, hi = it && it->res.pid == pid ? it->cnt : 0, middle;
+	unsigned lo = 0, hi = it ? it->cnt : 0, middle;
 
 	/* the last that begins before it */
 	while (lo < hi) {
@@ -266,5 +266,13 @@ unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)
 		else
 			hi = middle;
 	}
-	return lo && ns < it->list[lo - 1].end_ns ? it->list[lo - 1].round + 1 : 0;
+	return lo && ns < it->list[lo - 1].end_ns ? lo : 0;
+}
+
+unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)
+{
+	const struct iter *it = r->an[AN_ITER];
+	uint64_t i = it && it->res.pid == pid ? iter_number_at(r, ns) : 0;
+
+	return i ? it->list[i - 1].round + 1 : 0;
 }

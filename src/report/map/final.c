@@ -45,22 +45,11 @@ struct work {
 
 static enum its its_at(const struct work *w, uint64_t ns)
 {
-	uint64_t lo = 0, hi = w->iter.count, middle;
-	struct iter_span span;
+	uint64_t i = iter_number_at(w->m->r, ns);
 
-	while (lo < hi) {
-		middle = (lo + hi) / 2;
-		if (iter_at(w->m->r, middle).begin_ns <= ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (!lo)
+	if (!i)
 		return NO_ITERATION;
-	span = iter_at(w->m->r, lo - 1);
-	if (ns >= span.end_ns)
-		return NO_ITERATION;
-	return span.warmup ? IS_WARMUP : IS_STEADY;
+	return iter_at(w->m->r, i - 1).warmup ? IS_WARMUP : IS_STEADY;
 }
 
 static void classify(struct work *w)

@@ -31,6 +31,8 @@ static void put_labels(struct pprof *p, const struct report *r, const struct pro
 	}
 	if (!r->args_redacted)
 		pprof__label(p, "stage", stage_name(row->stage), 0);
+	if (row->iteration)
+		pprof__label(p, "iteration", NULL, row->iteration);
 }
 
 static void put_stack_frame(struct pprof *p, const struct stack_frame *f)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * An execution belongs to the place of the call that requested it: the latest RECENT_MAX calls that
- * submit work have theirs. The stage of a row is known only at the end of the trace. Rows are kept
- * by slice of time, and slices grow when there are too many rows; at the end, each slice gets the
- * stage of its middle.
+ * submit work have theirs. The stage and the iteration of a row are known only at the end of the
+ * trace. Rows are kept by slice of time, and slices grow when there are too many rows; at the end,
+ * each slice gets the stage of its middle and the iteration of its end: the last call of an
+ * iteration waits, so what begins in a slice with the end of one belongs to the next.
  */
 #include "profile.h"
 
@@ -12,11 +13,15 @@
 
 #include "model/call.h"
 #include "report/collect.h"
+#include "report/iter/iter.h"
 #include "util/hash_table.h"
 #include "util/memlimit.h"
 #include "util/order.h"
 
-#define FIRST_SLICE_NS 1000000
+#define FIRST_SLICE_NS 25000
+/* Iterations are labels if they are at most so many, and as long as so many slices. */
+#define ITERATIONS_MAX	 1000
+#define ITERATION_SLICES 8
 /* With more rows, slices get longer. */
 #define SUMS_MAX (MEMLIMIT_PROFILE_MAX / 4)
 
@@ -308,7 +313,8 @@ static int by_place(const void *a, const void *b)
 		       ?: ASCENDING(x->at.stream, y->at.stream)
 		       ?: by_text(x->leaf, y->leaf)
 		       ?: ASCENDING(x->device, y->device)
-		       ?: ASCENDING(x->stage, y->stage);
+		       ?: ASCENDING(x->stage, y->stage)
+		       ?: ASCENDING(x->iteration, y->iteration);
 }
 
 static unsigned merge_equal(struct profile_row *rows, unsigned cnt)
@@ -324,9 +330,22 @@ static unsigned merge_equal(struct profile_row *rows, unsigned cnt)
 	return n;
 }
 
+/* The process whose rows have iterations. 0: none. */
+static uint32_t iterations_of(const struct profile *p, const struct report *r)
+{
+	struct iter_result iter;
+
+	iter_result(r, &iter);
+	if (r->args_redacted || iter.count > ITERATIONS_MAX ||
+	    iter.dist[ITS_TIME].median < ITERATION_SLICES * p->slice_ns)
+		return 0;
+	return iter.count ? iter.pid : 0;
+}
+
 const struct profile_row *profile__rows(struct profile *p, const struct report *r, unsigned *cnt,
 					uint64_t rest[PROFILE_VALUE_CNT])
 {
+	uint32_t repeats = iterations_of(p, r);
 	unsigned n = 0;
 
 	free(p->rows);
@@ -335,14 +354,17 @@ const struct profile_row *profile__rows(struct profile *p, const struct report *
 	if (!p->rows)
 		return NULL;
 	hash_each (s, &p->sums) {
-		uint64_t middle = r->base_ns + s->key.slice * p->slice_ns + p->slice_ns / 2;
+		uint64_t begin = r->base_ns + s->key.slice * p->slice_ns;
+		uint64_t end = begin + p->slice_ns - 1;
 
 		p->rows[n] = (struct profile_row){
 			.at = s->key.place->at,
 			.comm = s->key.place->comm,
 			.leaf = s->key.leaf,
 			.device = s->key.device,
-			.stage = r->args_redacted ? STAGE_OTHER : stage_of_moment(r, middle),
+			.stage = r->args_redacted ? STAGE_OTHER
+						  : stage_of_moment(r, begin + p->slice_ns / 2),
+			.iteration = s->key.place->at.pid == repeats ? iter_number_at(r, end) : 0,
 		};
 		memcpy(p->rows[n++].v, s->v, sizeof(s->v));
 	}

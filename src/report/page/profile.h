@@ -33,6 +33,7 @@ struct profile_row {
 	const char *leaf; /* the kernel, or "[copy HtoD]"; NULL: none */
 	uint64_t device;  /* 1 + its number; 0: none */
 	enum stage stage;
+	uint32_t iteration; /* its number, from 1; 0: none */
 	uint64_t v[PROFILE_VALUE_CNT];
 };
 
