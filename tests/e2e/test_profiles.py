@@ -39,11 +39,14 @@ def fetch(d, path="debug/pprof/cuda"):
 @pytest.mark.parametrize("level", ["metrics", "trace"])
 def test_sums(private, level):  # noqa: F811
     """All profiles together must have each call once, and their times as the metrics; sampled ones with their stack."""
+    begin = time.monotonic()
     d = private.daemon("d", "profiles.interval=1s", level=level)
     counts = private.folder / "counts"
     private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts))
     m = d.until(lambda m: m.calls("s", "cuLaunchKernel") == driver_counts(counts)["cuLaunchKernel"])
     assert m.total("profile_samples_total") > 0 and m.total("profile_rejected_total") == m.total("profile_errors_total") == 0
+    # A tenth of a second is allowed at once.
+    assert 0 < m.total("profile_cpu_seconds_total") < 0.1 + 0.01 * (time.monotonic() - begin)
     d.stop()
     ps = profiles(d)
     assert all(dict(p.types) == TYPES and p.rows == p.keys for p in ps)
