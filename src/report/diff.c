@@ -30,13 +30,20 @@ enum diff_kind { THING_WHOLE, THING_FUNCTION, THING_KERNEL, THING_EXECUTION, THI
 
 struct value {
 	uint64_t cnt, ns;
+	uint64_t untimed_cnt; /* of cnt: only their starts were recorded */
 };
+
+/* What of a row was not recorded on a side. */
+enum diff_lack { LACKS_NOTHING, LACKS_TIME, LACKS_ALL };
 
 struct diff_row {
 	struct hash_link link;
 	const char *name;
 	enum diff_kind kind;
 	unsigned flags; /* enum section_compare */
+	enum api_class class; /* of a function */
+	const char *option[2]; /* for which it was not recorded on this side; NULL: it was */
+	enum diff_lack lacks[2];
 	bool differs;
 	struct value v[2];
 };
@@ -54,6 +61,8 @@ struct diff {
 	struct saved_file files[2]; /* diff__file() */
 	bool has_gpu[2];
 	/* of diff__finish() */
+	const char *lack_option[2]; /* a row lacks something for it */
+	unsigned lack_cnt[2];
 	struct speed speed;
 	struct losses_view lost_in;
 	struct diff_row **things; /* all, ordered; those of a kind begin at first[] */
@@ -78,8 +87,15 @@ int diff__begin(struct diff *d, int side, const struct trace_info *info)
 	return d->report[side] ? 0 : -1;
 }
 
-static void count(struct diff_row_table *table, enum diff_kind kind, int side, const char *name,
-		  uint64_t ns)
+static void add_value(struct value *sum, const struct value *v)
+{
+	sum->cnt += v->cnt;
+	sum->ns += v->ns;
+	sum->untimed_cnt += v->untimed_cnt;
+}
+
+static struct diff_row *count(struct diff_row_table *table, enum diff_kind kind, int side, const char *name,
+		  const struct value *v)
 {
 	size_t size = strlen(name) + 1;
 	struct diff_row *t = diff_row_table__find(table, name, size);
@@ -87,52 +103,57 @@ static void count(struct diff_row_table *table, enum diff_kind kind, int side, c
 	if (!t) {
 		t = memlimit_new(MEMLIMIT_COMPARED, sizeof(*t) + size);
 		if (!t)
-			return;
+			return NULL;
 		*t = (struct diff_row){
 			.name = (char *)(t + 1), .kind = kind, .flags = COMPARE_CNT | COMPARE_NS};
 		memcpy(t + 1, name, size);
 		if (diff_row_table__add(table, t, size)) {
 			memlimit_reject(MEMLIMIT_COMPARED);
 			memlimit_free(t);
-			return;
+			return NULL;
 		}
 	}
-	t->v[side].cnt++;
-	t->v[side].ns += ns;
+	add_value(&t->v[side], v);
+	return t;
 }
 
 static void on_execution(struct diff *d, int side, const struct trace_event *ev)
 {
 	d->has_gpu[side] = true;
 	count(&d->executions, THING_EXECUTION, side, ev->gpu.kernel ?: ev->name,
-	      event_duration_ns(ev));
+	      &(struct value){.cnt = 1, .ns = event_duration_ns(ev)});
 }
 
 void diff__event(struct diff *d, int side, const struct trace_event *ev)
 {
-	uint64_t ns;
+	struct value v = {.cnt = 1}, copied;
+	struct diff_row *t;
 
 	report__event(d->report[side], ev);
 	if (ev->kind == EVENT_GPU)
 		on_execution(d, side, ev);
 	if (ev->kind != EVENT_CALL || !ev->fn)
 		return;
-	ns = event_returned(ev) ? event_duration_ns(ev) : 0;
-	count(&d->functions, THING_FUNCTION, side, ev->fn->name, ns);
+	v.ns = event_returned(ev) ? event_duration_ns(ev) : 0;
+	v.untimed_cnt = ev->entry_only;
+	t = count(&d->functions, THING_FUNCTION, side, ev->fn->name, &v);
+	if (t)
+		t->class = ev->fn->class;
 	d->calls[side].cnt++;
-	d->calls[side].ns += call_is_top(ev) ? ns : 0;
+	d->calls[side].untimed_cnt += v.untimed_cnt;
+	d->calls[side].ns += call_is_top(ev) ? v.ns : 0;
 	d->errors[side].cnt += ev->is_error;
 	if (!call_ran(ev))
 		return;
 	if (ev->has & HAS_LAUNCH) {
-		d->launches[side].cnt++;
-		d->launches[side].ns += ns;
+		add_value(&d->launches[side], &v);
 		if (ev->launch.kernel)
-			count(&d->kernels, THING_KERNEL, side, ev->launch.kernel, ns);
+			count(&d->kernels, THING_KERNEL, side, ev->launch.kernel, &v);
 	}
 	if (ev->type == TYPE_TRANSFER && ev->has & HAS_SIZE && ev->has & HAS_DIR) {
-		d->copied[side][ev->dir].cnt += ev->size;
-		d->copied[side][ev->dir].ns += ns;
+		copied = v;
+		copied.cnt = ev->size;
+		add_value(&d->copied[side][ev->dir], &copied);
 	}
 }
 
@@ -143,17 +164,44 @@ void diff__end(struct diff *d, int side, const struct trace_info *info, const st
 	report__ended(d->report[side], info, end);
 }
 
-static void add(struct diff *d, const char *name, unsigned flags, struct value a, struct value b)
+static struct diff_row *add(struct diff *d, const char *name, unsigned flags, struct value a,
+			    struct value b)
 {
 	size_t size = strlen(name) + 1;
 	struct diff_row *t = calloc(1, sizeof(*t) + size);
 
 	if (!t)
-		return;
+		return NULL;
 	memcpy(t + 1, name, size);
 	*t = (struct diff_row){
 		.name = (char *)(t + 1), .kind = THING_WHOLE, .flags = flags, .v = {a, b}};
 	d->things[d->cnt++] = t;
+	return t;
+}
+
+/* The row counts calls of these classes. */
+static void needs(struct diff *d, struct diff_row *t, const char *classes)
+{
+	for (int i = 0; t && i < 2; i++) {
+		t->option[i] = t->v[i].cnt ? NULL : report_not_recorded(d->report[i], classes);
+		t->lacks[i] = t->option[i] ? LACKS_ALL : LACKS_NOTHING;
+	}
+}
+
+/* The row counts all calls, or their results. */
+static void needs_all(struct diff *d, struct diff_row *t, bool results)
+{
+	for (int i = 0; t && i < 2; i++) {
+		const char *option = report_left_out(d->report[i], HOST_CLASSES, false);
+
+		if (!option || (!strcmp(option, "--entry-only") && !results))
+			continue;
+		t->option[i] = option;
+		t->lacks[i] = LACKS_ALL;
+	}
+	/* The same options leave out the same. */
+	if (t && t->lacks[0] && t->lacks[1] && !strcmp(t->option[0], t->option[1]))
+		t->lacks[0] = t->lacks[1] = LACKS_NOTHING;
 }
 
 #define WHOLE_MAX 64
@@ -172,6 +220,26 @@ static void take_value(void *ctx, const struct section_value *v)
 		all->of[all->cnt++] = *v;
 }
 
+/* A sum of the times of its calls, if it counts them. */
+static struct value value_of(const struct report *r, const struct section_value *v)
+{
+	return (struct value){
+		.cnt = v->cnt, .ns = v->ns, .untimed_cnt = v->flags & COMPARE_CNT ? r->untimed_cnt : 0};
+}
+
+/* Notes a section that one report lacks because of an option. */
+static void note_section(struct diff *d, unsigned id)
+{
+	for (int i = 0; i < 2; i++) {
+		const char *option = report_lacks(d->report[i], id);
+
+		if (!option || report_lacks(d->report[!i], id) || !strcmp(option, "--no-args"))
+			continue;
+		d->lack_option[i] = option;
+		d->lack_cnt[i]++;
+	}
+}
+
 /* Adds the values that both reports have. */
 static void add_values(struct diff *d)
 {
@@ -187,9 +255,11 @@ static void add_values(struct diff *d)
 		b = &v[1].of[n];
 		if (n < v[1].cnt &&
 		    !(a->flags & COMPARE_SOME && !(a->cnt | a->ns | b->cnt | b->ns)))
-			add(d, a->what, a->flags | COMPARE_ANALYSED, (struct value){a->cnt, a->ns},
-			    (struct value){b->cnt, b->ns});
+			add(d, a->what, a->flags | COMPARE_ANALYSED,
+			    value_of(d->report[0], a), value_of(d->report[1], b));
 	}
+	for (unsigned id = 0; id < AN_CNT; id++)
+		note_section(d, id);
 }
 
 static void add_whole(struct diff *d)
@@ -197,13 +267,18 @@ static void add_whole(struct diff *d)
 	bool redacted = d->report[0]->args_redacted || d->report[1]->args_redacted;
 	char name[32];
 
-	add(d, "CUDA calls", COMPARE_CNT | COMPARE_NS, d->calls[0], d->calls[1]);
-	add(d, "kernel launches", COMPARE_CNT | COMPARE_NS, d->launches[0], d->launches[1]);
-	add(d, "failed calls", COMPARE_CNT, d->errors[0], d->errors[1]);
+	needs_all(d, add(d, "CUDA calls", COMPARE_CNT | COMPARE_NS, d->calls[0], d->calls[1]),
+		  false);
+	needs(d,
+	      add(d, "kernel launches", COMPARE_CNT | COMPARE_NS, d->launches[0], d->launches[1]),
+	      "launch");
+	needs_all(d, add(d, "failed calls", COMPARE_CNT, d->errors[0], d->errors[1]), true);
 	for (int dir = COPY_NONE + 1; !redacted && dir <= COPY_DIR_PEER; dir++) {
 		snprintf(name, sizeof(name), "copied %s", copy_dir_name(dir));
-		add(d, name, COMPARE_CNT | COMPARE_BYTES | COMPARE_NS, d->copied[0][dir],
-		    d->copied[1][dir]);
+		needs(d,
+		      add(d, name, COMPARE_CNT | COMPARE_BYTES | COMPARE_NS, d->copied[0][dir],
+			  d->copied[1][dir]),
+		      "transfer");
 	}
 	add_values(d);
 	add(d, "lost records", COMPARE_CNT, (struct value){.cnt = d->lost[0]},
@@ -231,6 +306,34 @@ static bool is_unknown(const struct diff_row *t)
 		       : !t->v[0].cnt || !t->v[1].cnt || !strcmp(t->name, STRINGS_FULL);
 }
 
+/* Notes what of the row the options of a trace left out. A sum of some of the times cannot be
+ * compared either. */
+static void find_lacks(struct diff *d, struct diff_row *t)
+{
+	if (t->kind == THING_FUNCTION)
+		needs(d, t, api_class_name(t->class));
+	if (t->kind == THING_KERNEL)
+		needs(d, t, "launch");
+	for (int i = 0; i < 2; i++) {
+		if (!t->lacks[i] && t->v[i].untimed_cnt && t->flags & COMPARE_NS) {
+			t->lacks[i] = LACKS_TIME;
+			t->option[i] = "--entry-only";
+		}
+		if (t->lacks[i] && (t->v[0].cnt || t->v[1].cnt)) {
+			d->lack_option[i] = t->option[i];
+			d->lack_cnt[i]++;
+		}
+	}
+}
+
+/* Returns whether a value of both sides was recorded: a count, or a time. */
+static bool is_comparable(const struct diff_row *t, bool time)
+{
+	enum diff_lack max = time ? LACKS_NOTHING : LACKS_TIME;
+
+	return t->lacks[0] <= max && t->lacks[1] <= max;
+}
+
 static void find_differences(struct diff *d)
 {
 	bool limited = diff_losses_of_limits();
@@ -238,9 +341,11 @@ static void find_differences(struct diff *d)
 	for (unsigned i = 0; i < d->cnt; i++) {
 		struct diff_row *t = d->things[i];
 
-		t->differs =
-			!(limited && is_unknown(t)) &&
-			((t->flags & COMPARE_CNT && t->v[0].cnt != t->v[1].cnt) || time_differs(t));
+		find_lacks(d, t);
+		t->differs = !(limited && is_unknown(t)) &&
+			     ((t->flags & COMPARE_CNT && is_comparable(t, false) &&
+			       t->v[0].cnt != t->v[1].cnt) ||
+			      (is_comparable(t, true) && time_differs(t)));
 		d->differ_cnt += t->differs;
 		d->differ_of[t->kind] += t->differs;
 	}
@@ -348,7 +453,8 @@ static bool is_incomplete(const struct diff *d)
 
 bool diff__is_unknown(const struct diff *d)
 {
-	return !d->differ_cnt && (is_incomplete(d) || poorer_side(d));
+	return !d->differ_cnt &&
+	       (is_incomplete(d) || poorer_side(d) || d->lack_cnt[0] || d->lack_cnt[1]);
 }
 
 static const char *verdict_of(const struct diff *d)
@@ -372,6 +478,16 @@ static void print_redacted(const struct diff *d, const struct term *term)
 		  args ? "arguments" : "names", args ? "--no-args" : "--no-strings");
 }
 
+/* Prints what was not recorded in one of the traces only, or in both. */
+static void print_lacks(const struct diff *d, const struct term *term)
+{
+	for (int i = 0; i < 2; i++)
+		if (d->lack_cnt[i])
+			term_para(term, "Not recorded in %s: what %s left out is not compared (%s).",
+				  i ? "NEW" : "OLD", d->lack_option[i],
+				  HUMAN_NOUNS(d->lack_cnt[i], "value"));
+}
+
 static const struct diff_row *row_at(const struct diff *d, enum diff_kind kind, unsigned i)
 {
 	return d->first[kind] + i < d->first[kind + 1] ? d->things[d->first[kind] + i] : NULL;
@@ -393,6 +509,8 @@ static const char *amount_text(char buf[SECTION_BUF], const struct diff_row *t, 
 
 static const char *ratio_text(char buf[SECTION_BUF], const struct diff_row *t)
 {
+	if (!is_comparable(t, true))
+		return "not recorded";
 	snprintf(buf, SECTION_BUF, "%.2f%s", ratio(t), time_differs(t) ? "" : " ~");
 	return buf;
 }
@@ -434,6 +552,7 @@ void diff__print(const struct diff *d, const struct term *term, unsigned top)
 	losses_print_chosen(&d->report[0]->lost, term, "in the old trace");
 	losses_print_chosen(&d->report[1]->lost, term, "in the new trace");
 	print_redacted(d, term);
+	print_lacks(d, term);
 	if (d->has_gpu[0] != d->has_gpu[1])
 		term_para(term,
 			  "Only the %s trace has GPU times (--gpu-time): they are not compared.",

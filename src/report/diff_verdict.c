@@ -96,7 +96,9 @@ void diff_speed(struct report *const r[2], double noise, struct speed *s)
 		s->verdict = SPEED_SLOWER;
 	else if (s->ns[1] * (1 + noise) < s->ns[0])
 		s->verdict = SPEED_FASTER;
-	if (s->verdict != SPEED_SAME)
+	/* Parts need the times of all calls. */
+	if (s->verdict != SPEED_SAME && !report_lacks(r[0], AN_IDLE) &&
+	    !report_lacks(r[1], AN_IDLE))
 		sort_places(s);
 }
 

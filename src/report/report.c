@@ -12,6 +12,7 @@
 #include "saved/reader.h"
 #include "section.h"
 #include "text/losses_text.h"
+#include "text/not_recorded.h"
 
 /* Version of the JSON form (docs/REPORT.md). */
 #define REPORT_SCHEMA 1
@@ -21,6 +22,44 @@ static const struct analysis_ops *const analyses[AN_CNT] = {
 #include "analyses.def"
 #undef AN
 };
+
+const char *report_left_out(const struct report *r, const char *classes, bool whole)
+{
+	double call_cnt = 0;
+	struct not_recorded left;
+
+	for (unsigned i = 0; i < CLASS_CNT; i++)
+		call_cnt += r->class_cnt[i];
+	left = (struct not_recorded){
+		.traced = r->info->traced,
+		.counted = r->info->counted,
+		.entry_only = r->info->entry_only,
+		.counted_cnt = r->lost.chosen[CHOSEN_COUNTED],
+		.filtered_cnt = r->lost.chosen[CHOSEN_FILTERED],
+		.call_cnt = call_cnt,
+		.min_duration_ns = r->info->min_duration_ns,
+	};
+	return not_recorded_by(&left, classes, whole);
+}
+
+const char *report_not_recorded(const struct report *r, const char *classes)
+{
+	for (unsigned i = 0; i < CLASS_CNT; i++)
+		if (r->class_cnt[i] && strstr(classes, api_class_name(i)))
+			return NULL;
+	return report_left_out(r, classes, true);
+}
+
+const char *report_lacks(const struct report *r, unsigned id)
+{
+	const struct analysis_ops *ops = analyses[id];
+
+	if (r->args_redacted && ops->of_args)
+		return "--no-args";
+	if (ops->of_times)
+		return report_left_out(r, HOST_CLASSES, false);
+	return ops->needs ? report_not_recorded(r, ops->needs) : NULL;
+}
 
 static bool is_silent(const struct report *r, unsigned id)
 {
@@ -88,6 +127,10 @@ void report__event(struct report *r, const struct trace_event *ev)
 		profile__event(r->profile, r, ev);
 	if (ev->end_ns > r->last_ns)
 		r->last_ns = ev->end_ns;
+	if (ev->kind == EVENT_CALL && ev->fn) {
+		r->class_cnt[ev->fn->class]++;
+		r->untimed_cnt += ev->entry_only && !ev->unfinished && !ev->abandoned;
+	}
 	losses__event(&r->lost, ev);
 	report_traces_event(r, ev);
 	for (unsigned i = 0; i < AN_CNT; i++) {
@@ -135,7 +178,7 @@ void report__json(const struct report *r, struct json *j)
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		if (r->opts.sections && !(r->opts.sections >> i & 1))
 			continue;
-		if (analyses[i] && is_silent(r, i))
+		if (analyses[i] && report_lacks(r, i))
 			json_null(j, analyses[i]->name);
 		else if (analyses[i] && analyses[i]->section && analyses[i]->is_list)
 			section_list_json(r, analyses[i]->section, r->an[i], j);
@@ -168,6 +211,7 @@ void report_print_redacted(const struct report *r, const struct term *term)
 static void print_chosen(const struct report *r, const struct term *term, unsigned id)
 {
 	struct term mem = *term;
+	const char *option = report_lacks(r, id);
 	char *text = NULL;
 	size_t len = 0;
 
@@ -181,6 +225,8 @@ static void print_chosen(const struct report *r, const struct term *term, unsign
 	fclose(mem.f);
 	if (len)
 		fwrite(text, 1, len, term->f);
+	else if (option)
+		term_section(term, analyses[id]->name, "not recorded (%s)", option);
 	else
 		term_section(term, analyses[id]->name, "nothing in this trace; it shows %s",
 			     report_section_what(id));

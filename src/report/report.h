@@ -85,7 +85,16 @@ struct analysis_ops {
 	/* The analysis needs arguments. In a trace without them (--no-args) it gets no events and
 	 * has no output. */
 	bool of_args;
+	/* Classes of calls that it counts, separated by blanks; NULL: others. If the trace has none
+	 * of them because of an option, the section has no output: report_lacks(). */
+	const char *needs;
+	/* It adds up times between calls: without some of HOST_CLASSES, or their durations, it has
+	 * no output. */
+	bool of_times;
 };
+
+/* The calls in which a program spends its time. */
+#define HOST_CLASSES "launch transfer sync memory module"
 
 /* The size of a state whose first member is struct report *r. */
 #define STATE_SIZE(type) (sizeof(type) + 0 * sizeof(char[offsetof(type, r) ? -1 : 1]))
@@ -125,6 +134,8 @@ struct report {
 	void *an[AN_CNT];
 	struct html_events *html;
 	struct profile *profile; /* with opts.pprof */
+	uint64_t class_cnt[CLASS_CNT]; /* calls */
+	uint64_t untimed_cnt;	       /* calls of which only the start was recorded */
 	bool args_redacted;
 };
 
@@ -141,6 +152,13 @@ bool report_is_incomplete(const struct report *r);
 void report__event(struct report *r, const struct trace_event *ev);
 void report__finish(struct report *r, const struct trace_end *end, const struct saved_file *files,
 		    unsigned file_cnt);
+/* The option that left out calls of these classes, or their durations; NULL: none. whole: as in
+ * text/not_recorded.h. */
+const char *report_left_out(const struct report *r, const char *classes, bool whole);
+/* The option for which nothing is known of calls of these classes; NULL: they were recorded. */
+const char *report_not_recorded(const struct report *r, const char *classes);
+/* The option for which this section has no output (null in JSON); NULL: it has. */
+const char *report_lacks(const struct report *r, unsigned id);
 void report__json(const struct report *r, struct json *j);
 /* JSON Schemas of report__json() and diff__json(). */
 void report_schema(struct out *out);
@@ -171,6 +189,14 @@ void report_traces_event(struct report *r, const struct trace_event *ev);
 extern const struct section_table losses_table, report_files_table, rejected_table;
 /* Prints them if there are several. */
 void report_traces_print(const struct report *r, const struct term *term);
+
+/* Returns whether all calls have times. If not, a sum of 0 is unknown: section_types.def. */
+static inline bool report_has_times(const struct report *r)
+{
+	return !r->untimed_cnt;
+}
+/* A time of calls for people. */
+#define HUMAN_CALL_TIME(r, ns) ((ns) || report_has_times(r) ? HUMAN_TIME(ns) : "an unknown amount")
 
 /* A time for people: ns since the first file began. For lines of a file of the daemon, ts counts
  * from the daemon's start instead (report_json_ts()). Valid after the finish. */

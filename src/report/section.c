@@ -87,7 +87,7 @@ void section_values(const struct report *r, section_value_fn fn, void *ctx)
 
 	for (unsigned i = 0; i < AN_CNT; i++) {
 		w.s = r->an[i];
-		if (analyses[i]->section && !(r->args_redacted && analyses[i]->of_args))
+		if (analyses[i]->section && !report_lacks(r, i))
 			section_visit(&w, analyses[i]->section,
 				      &(struct section_cursor){.x = r->an[i]});
 	}
@@ -155,10 +155,22 @@ static const char *name_of(const struct section_cursor *w, const struct section_
 	return w->is_item ? w->key : c->name;
 }
 
+/* Writes nothing, or null, for a time that was not recorded. Returns whether it did. */
+static bool is_not_recorded(struct section_cursor *w, const struct section_col *c, bool is_zero)
+{
+	if (!is_zero || !section_is_call_time(c->type) || !w->r || report_has_times(w->r))
+		return false;
+	if (w->j)
+		json_null(w->j, name_of(w, c));
+	return true;
+}
+
 void section_u64(struct section_cursor *w, const struct section_col *c, uint64_t v)
 {
 	const char *name = name_of(w, c);
 
+	if (is_not_recorded(w, c, !v))
+		return;
 	if (!w->j) {
 		section_text_u64(w, c, v);
 		return;
@@ -197,9 +209,11 @@ void section_i64(struct section_cursor *w, const struct section_col *c, int64_t 
 
 void section_f64(struct section_cursor *w, const struct section_col *c, double v)
 {
+	if (is_not_recorded(w, c, v == 0))
+		return;
 	if (!w->j)
 		section_text_f64(w, c, v);
-	else if (c->type == SECTION_TYPE_mean_ns)
+	else if (c->type == SECTION_TYPE_mean_ns || c->type == SECTION_TYPE_call_mean_ns)
 		json_u64(w->j, name_of(w, c), v + 0.5);
 	else
 		json_f64(w->j, name_of(w, c), c->type == SECTION_TYPE_us ? v / 1e3 : v);

@@ -127,6 +127,12 @@ struct section_col {
 	bool in_json, in_text, required, nullable;
 };
 
+static inline bool section_is_call_time(enum section_type type)
+{
+	return type == SECTION_TYPE_call_ns || type == SECTION_TYPE_call_mean_ns ||
+	       type == SECTION_TYPE_call_f64_ns || type == SECTION_TYPE_call_share;
+}
+
 struct section_table {
 	const char *id;
 	const struct section_col *cols;

@@ -374,7 +374,7 @@ static int walk(const struct report *r, struct section_csv *csv)
 	csv->cells = calloc(csv->cnt + 1, sizeof(*csv->cells));
 	if (p->id < AN_CNT) {
 		w.s = r->an[p->id];
-		is_silent = r->args_redacted && analyses[p->id]->of_args;
+		is_silent = report_lacks(r, p->id);
 	}
 	if (csv->cells && csv->line && !is_silent) {
 		csv->line->is_checked = true;

@@ -31,7 +31,7 @@ static void put_member(struct out *out, const struct section_col *c)
 	out_char(out, ',');
 	switch (c->kind) {
 	case SECTION_VALUE:
-		put_value(out, c->type, c->nullable);
+		put_value(out, c->type, c->nullable || section_is_call_time(c->type));
 		break;
 	case SECTION_RAW:
 		out_str(out, c->schema);
@@ -108,6 +108,11 @@ static const struct analysis_ops *const analyses[] = {
 #undef AN
 };
 
+static bool may_lack(const struct analysis_ops *ops)
+{
+	return ops->of_args || ops->needs || ops->of_times;
+}
+
 static void put_analyses(struct out *out)
 {
 	for (unsigned i = 0; i < AN_CNT; i++) {
@@ -120,9 +125,9 @@ static void put_analyses(struct out *out)
 		}
 		out_char(out, '{');
 		if (analyses[i]->is_list)
-			section_list_schema(out, analyses[i]->section, analyses[i]->of_args);
+			section_list_schema(out, analyses[i]->section, may_lack(analyses[i]));
 		else
-			section_schema(out, analyses[i]->section, analyses[i]->of_args);
+			section_schema(out, analyses[i]->section, may_lack(analyses[i]));
 		out_char(out, '}');
 	}
 }

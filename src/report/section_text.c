@@ -71,6 +71,7 @@ void section_text_u64(struct section_cursor *w, const struct section_col *c, uin
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_ns:
+	case SECTION_TYPE_call_ns:
 	case SECTION_TYPE_ms:
 		human_time(cell, v);
 		break;
@@ -100,11 +101,14 @@ void section_text_f64(struct section_cursor *w, const struct section_col *c, dou
 		return;
 	switch (c->type) {
 	case SECTION_TYPE_mean_ns:
+	case SECTION_TYPE_call_mean_ns:
+	case SECTION_TYPE_call_f64_ns:
 	case SECTION_TYPE_us:
 	case SECTION_TYPE_f64_ns:
 		human_time(cell, v);
 		break;
 	case SECTION_TYPE_share:
+	case SECTION_TYPE_call_share:
 	case SECTION_TYPE_ratio:
 		human_share(cell, v, 1);
 		break;

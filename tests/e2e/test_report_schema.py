@@ -109,3 +109,74 @@ def test_diffs_conform(tmp_path):
 def test_unknown_schema():
     ran = Ran([CUDATRACE, "list", "--schema=trace"])
     assert ran.status == 2 and "report diff budget" in ran.err, ran
+
+
+def starts_only(tmp_path):
+    """A trace whose calls have no end, as with --entry-only all."""
+    path = tmp_path / "starts.jsonl"
+    with open(TESTS + "/golden/h200-gpt2-tokens.jsonl", encoding="utf-8") as f, open(path, "w", encoding="utf-8") as out:
+        for i, line in enumerate(f):
+            x = json.loads(line)
+            if not i:
+                x["entry_only"] = "launch, transfer, memory, sync, module"
+            elif "symbol" in x:
+                x = {k: v for k, v in x.items() if k not in ("duration_us", "result", "error")}
+                x["entry_only"] = True
+            out.write(json.dumps(x) + "\n")
+    return path
+
+
+CALL_TIMES = {"call_ns", "total_ns", "mean_ns", "max_ns", "p50_ns", "p95_ns", "p99_ns", "launch_ns", "sync_ns", "host_ns", "init_call_ns", "alloc_ns", "free_ns"}
+
+
+def zeros(value, path=""):
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if member == 0 and not isinstance(member, bool) and name in CALL_TIMES and not (path == "/answers/numbers" and name == "sync_ns"):
+                yield f"{path}/{name}"
+            yield from zeros(member, f"{path}/{name}")
+    elif isinstance(value, list):
+        for member in value:
+            yield from zeros(member, path)
+
+
+def test_times_that_were_not_recorded(tmp_path):
+    """Times of calls of which only the start was recorded are not 0 in any output; `diff` must not compare them."""
+    path, whole = starts_only(tmp_path), TESTS + "/golden/h200-gpt2-tokens.jsonl"
+    report = report_of(path)
+    assert not wrong(report) and report["overview"]["calls"] > 100
+    assert report["overview"]["call_ns"] is None and report["overview"]["errors"] is None and report["idle"] is None
+    assert not [z for z in zeros({k: v for k, v in report.items() if k not in ("gpu", "driver")})]
+    text = Ran([CUDATRACE, "report", "--full", path]).out
+    assert "their time was not recorded" in text and "an unknown amount of host time" in text
+    row = next(x for x in text.splitlines() if x.endswith("  cuLaunchKernel"))
+    assert row.split()[1:] == ["cuLaunchKernel"]
+    table = Ran([CUDATRACE, "report", "--csv=overview.functions", path]).out.splitlines()
+    assert dict(zip(table[0].split(","), table[1].split(",")))["total_ns"] == "", table[:2]
+    assert not Ran([CUDATRACE, "report", "--format=flamegraph", path]).out
+    found = Ran([CUDATRACE, "diff", whole, path]).out
+    assert "Not recorded in NEW: what --entry-only left out is not compared" in found and "failed calls" not in found
+    rows = {x["name"]: x for x in json.loads(Ran([CUDATRACE, "diff", "--json", path, whole]).out)["all"]}
+    assert "before_ns" not in rows["CUDA calls"] and rows["CUDA calls"]["not_recorded_before"] == "--entry-only" and rows["CUDA calls"]["after_ns"]
+
+
+@pytest.mark.parametrize("option,header", [("-e", {"traced": "launch, sync"}), ("--count", {"counted": "memory (73 functions)"})])
+def test_calls_that_were_not_recorded(option, header, tmp_path):
+    """Sections of calls that an option left out are null, and `diff` says so instead of \"gone\"."""
+    whole, path = TESTS + "/golden/h200-gpt2-tokens.jsonl", tmp_path / "some.jsonl"
+    with open(whole, encoding="utf-8") as f, open(path, "w", encoding="utf-8") as out:
+        for i, line in enumerate(f):
+            x = json.loads(line)
+            if not i:
+                line = json.dumps({**x, **header}) + "\n"
+            elif "symbol" in x and (x["type"] not in ("kernel", "sync") if option == "-e" else x["type"] == "memory"):
+                continue
+            out.write(line)
+    report = report_of(path)
+    assert not wrong(report) and report["memory"] is None and report["overview"]["launches"]
+    assert f"memory: not recorded ({option})" in Ran([CUDATRACE, "report", "--section=memory", path]).out
+    found = Ran([CUDATRACE, "diff", whole, path]).out
+    assert f"Not recorded in NEW: what {option} left out is not compared" in found and "gone: cuMem" not in found, found
+    rows = {x["name"]: x for x in json.loads(Ran([CUDATRACE, "diff", "--json", path, whole]).out)["functions"]}
+    memory = next(x for name, x in rows.items() if name.startswith("cuMemAlloc"))
+    assert memory["not_recorded_before"] == option and "count_before" not in memory and not memory["changed"]

@@ -60,6 +60,18 @@ const char *answer_count(struct cells *c, uint64_t n)
 	return cell;
 }
 
+/* A time of calls: unknown in a trace of their starts. */
+static const char *call_time(const struct report *r, struct cells *c, uint64_t ns)
+{
+	return ns || report_has_times(r) ? answer_time(c, ns) : "an unknown time";
+}
+
+static void call_number(const struct report *r, struct answer *a, const char *name, uint64_t ns)
+{
+	if (ns || report_has_times(r))
+		answer_number(a, name, ns);
+}
+
 const char *answer_time(struct cells *c, double ns)
 {
 	char *cell = c->cell[c->next++ % 12];
@@ -84,12 +96,12 @@ static void answer_load(const struct report *r, struct answer *a)
 
 	stage_result(r, &s);
 	answer_number(a, "calls", load->call_cnt);
-	answer_number(a, "call_ns", load->call_ns);
+	call_number(r, a, "call_ns", load->call_ns);
 	answer_number(a, "wall_ns", load->wall_ns);
 	answer_number(a, "alloc_bytes", load->alloc_bytes);
 	answer_number(a, "htod_bytes", load->htod_bytes);
 	answer_number(a, "init_calls", init->call_cnt);
-	answer_number(a, "init_call_ns", init->call_ns);
+	call_number(r, a, "init_call_ns", init->call_ns);
 	if (!load->call_cnt) {
 		answer_print(
 			a,
@@ -99,12 +111,12 @@ static void answer_load(const struct report *r, struct answer *a)
 	}
 	answer_print(a, "%s call%s, %s in them, in %s: %s allocated, %s copied to the device.",
 		     answer_count(&c, load->call_cnt), plural(load->call_cnt),
-		     answer_time(&c, load->call_ns), answer_time(&c, load->wall_ns),
+		     call_time(r, &c, load->call_ns), answer_time(&c, load->wall_ns),
 		     bytes_of(&c, load->alloc_bytes), bytes_of(&c, load->htod_bytes));
 	if (init->call_cnt)
 		answer_print(a, " Before that, %s call%s initialised CUDA in %s.",
 			     answer_count(&c, init->call_cnt), plural(init->call_cnt),
-			     answer_time(&c, init->call_ns));
+			     call_time(r, &c, init->call_ns));
 }
 
 static void answer_iter(const struct report *r, struct answer *a)
@@ -196,10 +208,11 @@ static void answer_ratio(const struct report *r, struct answer *a)
 	unsigned item_cnt = 0;
 
 	stage_result(r, &s);
-	answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
-	answer_number(a, "io_share", stage_part_share(&s.all, PART_TRANSFER));
-	if (!verdict_not_recorded(r))
+	if (!verdict_not_recorded(r)) {
+		answer_number(a, "compute_share", stage_part_share(&s.all, PART_LAUNCH));
+		answer_number(a, "io_share", stage_part_share(&s.all, PART_TRANSFER));
 		answer_number(a, "outside_ns", s.all.ns[PART_OUTSIDE]);
+	}
 	for (unsigned i = 0; i < STAGE_CNT; i++)
 		answer_number(a, names[i], s.stages[i].wall_ns);
 	if (verdict_not_recorded(r)) {
@@ -288,13 +301,15 @@ static void answer_idle(const struct report *r, struct answer *a)
 		answer_print(a, "Not known: %s.", verdict_not_recorded(r));
 	else
 		print_proven_idle(a, &d, &c);
-	answer_number(a, "total_ns", d.total_ns);
-	answer_number(a, "count", d.count);
-	answer_number(a, "span_ns", d.span_ns);
-	answer_number(a, "in_iterations_ns", d.in_iter_ns);
-	answer_number(a, "longest_ns", d.longest_ns);
-	answer_number(a, "stream_ns", d.stream_ns);
-	answer_number(a, "stream_count", d.stream_cnt);
+	if (!verdict_not_recorded(r)) {
+		answer_number(a, "total_ns", d.total_ns);
+		answer_number(a, "count", d.count);
+		answer_number(a, "span_ns", d.span_ns);
+		answer_number(a, "in_iterations_ns", d.in_iter_ns);
+		answer_number(a, "longest_ns", d.longest_ns);
+		answer_number(a, "stream_ns", d.stream_ns);
+		answer_number(a, "stream_count", d.stream_cnt);
+	}
 }
 
 static void answer_wait(const struct report *r, struct answer *a)
@@ -304,23 +319,25 @@ static void answer_wait(const struct report *r, struct answer *a)
 
 	wait_result(r, &w);
 	answer_number(a, "count", w.count);
-	answer_number(a, "total_ns", w.total_ns);
+	call_number(r, a, "total_ns", w.total_ns);
 	answer_number(a, "threads", w.thread_cnt);
 	if (!w.count)
 		answer_print(a, "No blocking call was made.");
 	else
-		answer_print(a, "%s in %s blocking call%s: ", answer_time(&c, w.total_ns),
+		answer_print(a, "%s in %s blocking call%s: ", call_time(r, &c, w.total_ns),
 			     answer_count(&c, w.count), plural(w.count));
 	for (unsigned i = 0; i < w.fn_cnt && i < 4; i++)
 		answer_print(a, "%s%s %s in %s", i ? ", " : "", w.fns[i].name,
-			     answer_time(&c, w.fns[i].total_ns), answer_count(&c, w.fns[i].cnt));
-	if (w.count)
+			     call_time(r, &c, w.fns[i].total_ns), answer_count(&c, w.fns[i].cnt));
+	if (w.count && !w.total_ns && !report_has_times(r))
+		answer_print(a, ".");
+	else if (w.count)
 		answer_print(a, ". Thread %u (%s) waited longest: %s.", w.thread_tid,
 			     w.thread_comm ? w.thread_comm : "?", answer_time(&c, w.thread_ns));
 	for (unsigned i = 0; i < w.may_cnt; i++)
 		answer_print(a, "%s%s %s in %s",
 			     i ? ", " : " Calls that may have waited: ", w.may[i].name,
-			     answer_time(&c, w.may[i].total_ns), answer_count(&c, w.may[i].cnt));
+			     call_time(r, &c, w.may[i].total_ns), answer_count(&c, w.may[i].cnt));
 	answer_print(a, "%s", w.may_cnt ? "." : "");
 }
 
@@ -330,28 +347,38 @@ static void answers_finish(void *p)
 		const char *id, *question;
 		void (*fill)(const struct report *r, struct answer *a);
 		bool of_args;
+		const char *needs; /* as of an analysis */
 	} questions[ANSWER_CNT] = {
 		{"load", "How many CUDA calls load the model, and what do they cost?", answer_load,
-		 true},
-		{"per-iteration", "How many kernels does an iteration launch?", answer_iter, true},
+		 true, "memory transfer module"},
+		{"per-iteration", "How many kernels does an iteration launch?", answer_iter, true,
+		 "launch graph"},
 		{"ratio",
 		 "How much is computing, how much is moving data, and where did the time go?",
-		 answer_ratio, true},
-		{"idle", "When was the GPU idle, as far as the host can see?", answer_idle, true},
+		 answer_ratio, true, NULL},
+		{"idle", "When was the GPU idle, as far as the host can see?", answer_idle, true,
+		 NULL},
 		{"blocking", "How much time do blocking calls take, and who makes them?",
-		 answer_wait, false},
+		 answer_wait, false, "sync transfer"},
 		{"ioctls", "Which ioctls reach the driver, from which CUDA calls?", answer_ioctls,
-		 false},
+		 false, NULL},
 		{"scheduler", "When is the GPU's scheduler invoked, when are contexts switched?",
-		 answer_sched, true},
+		 answer_sched, true,
+		 NULL},
 	};
 	struct answers *a = p;
 
 	for (unsigned i = 0; i < ANSWER_CNT; i++) {
+		const char *needs = questions[i].needs;
+		const char *option = needs ? report_not_recorded(a->r, needs) : NULL;
+
 		a->list[i].id = questions[i].id;
 		a->list[i].question = questions[i].question;
 		if (a->r->args_redacted && questions[i].of_args)
 			answer_print(&a->list[i], "Not known: arguments are redacted (--no-args).");
+		else if (option)
+			answer_print(&a->list[i], "Not known: these calls were not recorded (%s).",
+				     option);
 		else
 			questions[i].fill(a->r, &a->list[i]);
 	}

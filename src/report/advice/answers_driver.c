@@ -14,14 +14,14 @@ void answer_ioctls(const struct report *r, struct answer *a)
 	struct cells c = {0};
 
 	driver_result(r, &d);
-	answer_number(a, "ioctls", d.ioctl_cnt);
-	answer_number(a, "total_ns", d.total_ns);
-	answer_number(a, "errors", d.error_cnt);
-	answer_number(a, "outside", d.outside_cnt);
 	if (!d.traced) {
 		answer_print(a, "Not traced: --kernel shows the ioctls.");
 		return;
 	}
+	answer_number(a, "ioctls", d.ioctl_cnt);
+	answer_number(a, "total_ns", d.total_ns);
+	answer_number(a, "errors", d.error_cnt);
+	answer_number(a, "outside", d.outside_cnt);
 	answer_print(a, "%s ioctl%s of %u kind%s in %s, %s of them outside CUDA calls",
 		     answer_count(&c, d.ioctl_cnt), plural(d.ioctl_cnt), d.command_cnt,
 		     plural(d.command_cnt), answer_time(&c, d.total_ns),

@@ -483,7 +483,7 @@ void verdict_note_not_recorded(struct verdict *v, const struct trace_info *info,
 		.min_duration_ns = info->min_duration_ns,
 	};
 
-	v->not_recorded = not_recorded_by(&left, "launch transfer sync memory module", false);
+	v->not_recorded = not_recorded_by(&left, HOST_CLASSES, false);
 }
 
 const char *verdict_not_recorded_text(const struct verdict *v, char *text, size_t size)

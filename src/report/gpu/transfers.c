@@ -314,4 +314,5 @@ const struct analysis_ops transfers_ops = {
 	.print = transfers__print,
 	.free = transfers__free,
 	.of_args = true,
+	.needs = "transfer",
 };

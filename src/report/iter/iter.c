@@ -299,4 +299,5 @@ const struct analysis_ops iter_ops = {
 	.print = iter_print,
 	.free = iter__free,
 	.of_args = true,
+	.needs = "launch graph",
 };

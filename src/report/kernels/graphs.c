@@ -483,4 +483,5 @@ const struct analysis_ops graphs_ops = {
 	.print = graphs_print,
 	.free = graphs__free,
 	.of_args = true,
+	.needs = "graph",
 };

@@ -31,7 +31,7 @@ void graphs_print(const void *a, const struct term *term)
 		return;
 	term_section(term, "CUDA graphs", "%s captured, %s built; %s launch%s, %s of host time",
 		     HUMAN_COUNT(g->captures), HUMAN_COUNT(g->built), HUMAN_COUNT(g->launches),
-		     plural_es(g->launches), HUMAN_TIME(g->launch_ns));
+		     plural_es(g->launches), HUMAN_CALL_TIME(g->r, g->launch_ns));
 	if (g->launches && !g->kernels_unknown) {
 		term_para(term, "They ran %s, which no other number includes.",
 			  HUMAN_NOUNS(g->kernels_run, "kernel"));

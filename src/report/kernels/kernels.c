@@ -235,4 +235,5 @@ const struct analysis_ops kernels_ops = {
 	.print = kernels_print,
 	.free = kernels__free,
 	.of_args = true,
+	.needs = "launch",
 };

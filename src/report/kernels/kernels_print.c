@@ -79,12 +79,12 @@ void kernels_print(const void *a, const struct term *term)
 		term_section(term, "Kernels",
 			     "%s launch%s of %s kernel%s, %s of host time; %s graph node%s",
 			     HUMAN_COUNT(k->cnt), plural_es(k->cnt), kernels, plural(k->keys.cnt),
-			     HUMAN_TIME(k->total_ns), HUMAN_COUNT(k->node_cnt),
+			     HUMAN_CALL_TIME(k->r, k->total_ns), HUMAN_COUNT(k->node_cnt),
 			     plural(k->node_cnt));
 	else
 		term_section(term, "Kernels", "%s of %s kernel%s, %s of host time",
 			     HUMAN_NOUNS(k->cnt, "launch"), kernels, plural(k->keys.cnt),
-			     HUMAN_TIME(k->total_ns));
+			     HUMAN_CALL_TIME(k->r, k->total_ns));
 	section_print(k->r, &kernels_table, k, k, "list", 0, term);
 	print_ncu(k, term);
 }

@@ -492,4 +492,5 @@ const struct analysis_ops communication_ops = {
 	.print = communication_print,
 	.free = communication__free,
 	.of_args = true,
+	.needs = "collective",
 };

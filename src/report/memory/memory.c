@@ -223,4 +223,5 @@ const struct analysis_ops memory_ops = {
 	.print = memory__print,
 	.free = memory__free,
 	.of_args = true,
+	.needs = "memory",
 };

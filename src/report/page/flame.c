@@ -37,6 +37,9 @@ void flame_fold(const struct report *r, struct out *o)
 
 	f = stacks_folded(r, &cnt);
 	for (; cnt--; f++) {
+		/* Without a time there is no weight. */
+		if (!f->total_ns && !report_has_times(r))
+			continue;
 		flame_root(r, o);
 		for (int i = 0; i < STACK_DEPTH && f->frames[i]; i++) {
 			if (i)

@@ -103,6 +103,8 @@ static void put_comments(struct pprof *p, const struct report *r)
 		pprof__comment(p, "incomplete: the trace lacks ", text);
 	if (losses_chosen_line(&r->lost, text, sizeof(text)))
 		pprof__comment(p, "excluded by options: ", text);
+	if (!report_has_times(r))
+		pprof__comment(p, "not recorded: ", "times of calls (--entry-only)");
 	if (r->args_redacted || r->info->redacted)
 		pprof__comment(p, "redacted: ", r->args_redacted ? "arguments" : r->info->redacted);
 }
@@ -113,6 +115,7 @@ int pprof_write(const struct report *r, struct out *o)
 	struct profile_span s = {
 		.wall_ns = r->info->wall_ns ? r->info->wall_ns + begin : 0,
 		.duration_ns = report_wall_ns(r),
+		.no_times = !report_has_times(r),
 	};
 	struct pprof *p = r->profile ? pprof__new(o) : NULL;
 	int ret = p ? 0 : -ENOMEM;

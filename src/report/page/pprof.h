@@ -21,6 +21,7 @@ const char *profile_frame_name(const struct stack_frame *f, char *buf, size_t si
 struct profile_span {
 	uint64_t wall_ns, duration_ns; /* begin since 1970; 0: unknown */
 	bool has_gpu;		       /* readers show GPU time first */
+	bool no_times;		       /* readers show the number of calls first */
 };
 
 struct pprof;

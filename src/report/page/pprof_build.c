@@ -273,7 +273,10 @@ int pprof__finish(struct pprof *p, const struct profile_span *s)
 	put_type(p, PPROF_PERIOD_TYPE, "calls", "count");
 	pb_u64(p->news, PPROF_PERIOD, 1);
 	pb_u64(p->news, PPROF_DEFAULT_SAMPLE_TYPE,
-	       text_of(p, profile_types[s->has_gpu ? PROFILE_GPU_NS : PROFILE_HOST_NS].type));
+	       text_of(p, profile_types[s->has_gpu    ? PROFILE_GPU_NS
+					: s->no_times ? PROFILE_CALLS
+						      : PROFILE_HOST_NS]
+				  .type));
 	hash_each (t, &p->texts) {
 		pb_bytes(p->news, PPROF_STRING_TABLE, t->bytes, t->link.key_sz);
 		if (p->news->len >= CHUNK_SZ)

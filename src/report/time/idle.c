@@ -465,4 +465,5 @@ const struct analysis_ops idle_ops = {
 	.print = idle_print,
 	.free = idle__free,
 	.of_args = true,
+	.of_times = true,
 };

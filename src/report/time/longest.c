@@ -46,7 +46,7 @@ static void longest_event(void *a, const struct trace_event *ev)
 	unsigned i = l->cnt;
 
 	if (!l->max || (i == l->max && !precedes(ev, &l->rows[i - 1])) || !call_took_time(ev) ||
-	    !call_is_outer(ev))
+	    (ev->entry_only && !ev->unfinished) || !call_is_outer(ev))
 		return;
 	if (i < l->max)
 		l->cnt++;

@@ -120,7 +120,8 @@ static void on_call(struct overview *o, struct ov_proc *p, const struct trace_ev
 	o->unfinished_cnt += ev->unfinished && !ev->abandoned;
 	if (!call_took_time(ev))
 		return;
-	on_times(o, f, ev);
+	if (!ev->entry_only || ev->unfinished)
+		on_times(o, f, ev);
 	if (ev->unfinished)
 		return;
 	if (ev->is_error)

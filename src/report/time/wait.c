@@ -242,7 +242,8 @@ static void on_wait(struct waits *w, const struct trace_event *ev)
 	if (fn != KEYS_NONE)
 		add_for(w, fn, what ? NULL : kernel, what, ns);
 	add_thread(w, ev, ns);
-	keep_long(w, ev, ns, kernel);
+	if (!ev->entry_only || ev->unfinished)
+		keep_long(w, ev, ns, kernel);
 }
 
 static void waits_event(void *a, const struct trace_event *ev)
@@ -338,7 +339,7 @@ static void print_callers(const struct waits *w, const struct term *term)
 		const struct caller *c = &w->callers.rows[i];
 
 		stack_line(c->stack, line, sizeof(line));
-		term_para(term, "%s in %s %s from %s", HUMAN_TIME(c->total_ns), HUMAN_COUNT(c->cnt),
+		term_para(term, "%s in %s %s from %s", HUMAN_CALL_TIME(w->r, c->total_ns), HUMAN_COUNT(c->cnt),
 			  c->fn->name, line);
 	}
 }
@@ -349,10 +350,15 @@ static void waits_print(const void *a, const struct term *term)
 
 	if (!w->cnt && !w->may_keys.cnt)
 		return;
-	term_section(term, "Blocking calls", "%s in %s by %s, %s of %s", HUMAN_TIME(w->total_ns),
-		     HUMAN_NOUNS(w->cnt, "call"), HUMAN_NOUNS(w->thread_keys.cnt, "thread"),
-		     HUMAN_SHARE(waits_share(w), 1),
-		     w->thread_keys.cnt > 1 ? "time of these periods" : "the trace");
+	if (!w->total_ns && !report_has_times(w->r))
+		term_section(term, "Blocking calls", "%s by %s; their time was not recorded",
+			     HUMAN_NOUNS(w->cnt, "call"), HUMAN_NOUNS(w->thread_keys.cnt, "thread"));
+	else
+		term_section(term, "Blocking calls", "%s in %s by %s, %s of %s",
+			     HUMAN_TIME(w->total_ns), HUMAN_NOUNS(w->cnt, "call"),
+			     HUMAN_NOUNS(w->thread_keys.cnt, "thread"),
+			     HUMAN_SHARE(waits_share(w), 1),
+			     w->thread_keys.cnt > 1 ? "time of these periods" : "the trace");
 	if (w->unfinished_cnt) {
 		term_para(term, "%s of them had not returned; the longest is %s, after %s",
 			  HUMAN_COUNT(w->unfinished_cnt), w->longest_unfinished.fn->name,
@@ -396,6 +402,7 @@ void wait_result(const struct report *r, struct wait_result *res)
 }
 
 const struct analysis_ops wait_ops = {
+	.needs = "sync transfer",
 	.name = "waits",
 	.new = waits__new,
 	.event = waits_event,

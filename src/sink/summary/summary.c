@@ -368,6 +368,7 @@ static void on_call(struct summary *s, const struct trace_event *ev)
 	}
 	if (ev->entry_only) {
 		st->untimed_cnt++;
+		s->untimed_cnt++;
 		on_meaning(s, p, st, ev, 0);
 		return;
 	}

@@ -87,6 +87,9 @@ static void print_xids(const struct summary *s, const struct term *term)
 	fputs(term->color ? "\033[0m" : "", term->f);
 }
 
+/* A time of calls of s. */
+#define CALL_TIME(ns) ((ns) || !s->untimed_cnt ? HUMAN_TIME(ns) : "an unknown amount")
+
 static void print_graphs(const struct summary *s, const struct term *term)
 {
 	if (!s->graph_launch_cnt && !s->instantiate_cnt && !s->launch_node_cnt)
@@ -94,7 +97,7 @@ static void print_graphs(const struct summary *s, const struct term *term)
 	term_section(term, "Graphs",
 		     "%s launch%s in %s; %s instantiated, %s kernel launch%s captured",
 		     HUMAN_COUNT(s->graph_launch_cnt), plural_es(s->graph_launch_cnt),
-		     HUMAN_TIME(s->graph_launch_ns), HUMAN_COUNT(s->instantiate_cnt),
+		     CALL_TIME(s->graph_launch_ns), HUMAN_COUNT(s->instantiate_cnt),
 		     HUMAN_COUNT(s->launch_node_cnt), plural_es(s->launch_node_cnt));
 }
 
@@ -109,7 +112,7 @@ static void print_kernels(const struct summary_view *v, const struct term *term)
 	term_section(term, "Kernels", "%s of %s on %s, %s of host time",
 		     HUMAN_NOUNS(s->launch_cnt, "launch"),
 		     HUMAN_NOUNS(s->launch_unnamed_cnt ? cnt - 1 : cnt, "kernel"),
-		     HUMAN_NOUNS(s->stream_cnt, "stream"), HUMAN_TIME(s->launch_ns));
+		     HUMAN_NOUNS(s->stream_cnt, "stream"), CALL_TIME(s->launch_ns));
 	summary_print_table(v, &summary_launches_table, "kernels", summary_top(term), term);
 }
 
@@ -122,12 +125,12 @@ static void print_waits(struct summary_view *v, const struct term *term, uint64_
 		return;
 	if (threads > 1)
 		term_section(term, "Waiting for the GPU",
-			     "%s in %s by %s threads, %s of their time", HUMAN_TIME(s->wait_ns),
+			     "%s in %s by %s threads, %s of their time", CALL_TIME(s->wait_ns),
 			     HUMAN_NOUNS(s->wait_cnt, "call"), HUMAN_COUNT(threads),
 			     HUMAN_SHARE(s->wait_ns, (double)wall_ns * threads));
 	else
 		term_section(term, "Waiting for the GPU", "%s in %s, %s of the trace",
-			     HUMAN_TIME(s->wait_ns), HUMAN_NOUNS(s->wait_cnt, "call"),
+			     CALL_TIME(s->wait_ns), HUMAN_NOUNS(s->wait_cnt, "call"),
 			     HUMAN_SHARE(s->wait_ns, (double)wall_ns * threads));
 	v->is_waits = true;
 	qsort(v->fns, v->fn_cnt, sizeof(*v->fns), fn_row_by_wait);
