@@ -244,8 +244,8 @@ static void look_at_column(void *ctx, const char *name, const struct section_col
 	if (strlen(name) != t->column_len || memcmp(name, t->column, t->column_len))
 		return;
 	/* A map has texts as keys. */
-	t->is_text =
-		c->kind == SECTION_RAW || c->kind == SECTION_MAP || c->type == SECTION_TYPE_text;
+	t->is_text = c->kind == SECTION_RAW || c->kind == SECTION_MAP ||
+		     c->kind == SECTION_SERIES || c->type == SECTION_TYPE_text;
 }
 
 static bool column_is_text(void *ctx, const char *column, size_t len)

@@ -47,16 +47,6 @@ void callers__sort(struct callers *c)
 #define SECTION_ROWS  "report/callers.section"
 #include "section_rows.h"
 
-void callers__json(const struct callers *c, struct json *j, unsigned top)
-{
-	if (!c->rows)
-		return;
-	json_open_array(j, "callers");
-	for (unsigned i = 0; i < c->keys.cnt && i < top; i++)
-		section_json(NULL, &caller_table, c, &c->rows[i], j, NULL);
-	json_close_array(j);
-}
-
 void stack_line(const struct stack *s, char *buf, size_t size)
 {
 	size_t n = 0;

@@ -26,8 +26,6 @@ void callers__free(struct callers *c);
 void callers__add(struct callers *c, const struct trace_event *ev, uint64_t ns);
 /* Sorts by time, longest first. */
 void callers__sort(struct callers *c);
-/* Writes "callers", at most top rows; writes nothing if no call had a stack. */
-void callers__json(const struct callers *c, struct json *j, unsigned top);
 
 /* "inner < outer < main", cut to size. */
 void stack_line(const struct stack *s, char *buf, size_t size);

@@ -213,7 +213,8 @@ static inline uint64_t report_wall_ns(const struct report *r)
 
 /* A time of the monotonic clock as "ts" of the trace: milliseconds with six decimals. */
 void report_json_ts(const struct report *r, struct json *j, const char *name, uint64_t ns);
-/* "wall_time": of a time since the epoch; null for 0. */
-void report_json_wall_time(struct json *j, uint64_t wall_ns);
+#define WALL_TEXT_SZ 64
+/* A time since the epoch, UTC. NULL: not known. */
+const char *report_wall_text(char buf[WALL_TEXT_SZ], uint64_t wall_ns);
 
 #endif /* REPORT_REPORT_H */

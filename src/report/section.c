@@ -132,18 +132,18 @@ void section_list(struct section_cursor *w, const struct section_col *c)
 	json_close_array(w->j);
 }
 
-void section_open_items(struct section_cursor *w, const struct section_col *c)
+void section_open_items(struct section_cursor *w, const char *name, bool is_object)
 {
-	if (c->kind == SECTION_MAP)
-		json_open(w->j, c->name);
+	if (is_object)
+		json_open(w->j, name);
 	else
-		json_open_array(w->j, c->name);
+		json_open_array(w->j, name);
 	w->is_item = true;
 }
 
-void section_close_items(struct section_cursor *w, const struct section_col *c)
+void section_close_items(struct section_cursor *w, bool is_object)
 {
-	if (c->kind == SECTION_MAP)
+	if (is_object)
 		json_close(w->j);
 	else
 		json_close_array(w->j);
@@ -215,6 +215,8 @@ void section_f64(struct section_cursor *w, const struct section_col *c, double v
 		section_text_f64(w, c, v);
 	else if (c->type == SECTION_TYPE_mean_ns || c->type == SECTION_TYPE_call_mean_ns)
 		json_u64(w->j, name_of(w, c), v + 0.5);
+	else if (c->type == SECTION_TYPE_exact && v >= 0 && v < 9e15 && v == (uint64_t)v)
+		json_u64(w->j, name_of(w, c), v);
 	else
 		json_f64(w->j, name_of(w, c), c->type == SECTION_TYPE_us ? v / 1e3 : v);
 }

@@ -33,7 +33,10 @@
  *           the line. *: all other columns. A name may end with =HEADING. "": no table
  * TEXT_LIST(id, name, table, row, view): the same for a terminal only
  * ARRAY(type, name, cnt, value, when, text): an array of cnt plain values, of numbers i
+ * SOME(type, name, cnt, value, has, when, text): the same of those where has
  * MAP(type, name, cnt, key, value, has, when, text): an object whose names are keys, where has
+ * SERIES(type, name, keys, key, has, cnt, value, when, text): a map of arrays: keys numbered i, where
+ *     has, each with cnt values, numbered k
  * RAW(name, statement, schema, when, text): a statement writes it to w->j
  * RED(condition): these rows are red on a terminal
  * DEPTH(n): the row is a node of a tree, n levels below the root: its name is indented
@@ -72,6 +75,7 @@ enum section_kind {
 	SECTION_LIST,
 	SECTION_ARRAY,
 	SECTION_MAP,
+	SECTION_SERIES,
 	SECTION_RAW,
 	SECTION_COMPARE
 };
@@ -168,8 +172,9 @@ bool section_wants(const struct section_cursor *w, const struct section_col *c);
 void section_null(struct section_cursor *w, const struct section_col *c);
 void section_object(struct section_cursor *w, const struct section_col *c, const void *x);
 void section_list(struct section_cursor *w, const struct section_col *c);
-void section_open_items(struct section_cursor *w, const struct section_col *c);
-void section_close_items(struct section_cursor *w, const struct section_col *c);
+/* Around the values of an array, or around those of a key; is_object: around all keys. */
+void section_open_items(struct section_cursor *w, const char *name, bool is_object);
+void section_close_items(struct section_cursor *w, bool is_object);
 void section_red(struct section_cursor *w, bool is_red);
 void section_depth(struct section_cursor *w, unsigned depth);
 void section_compare(struct section_cursor *w, const char *what, unsigned flags, uint64_t cnt,

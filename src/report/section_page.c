@@ -18,6 +18,7 @@ static const char *type_name(const struct section_col *c)
 	case SECTION_RAW:
 		return "array";
 	case SECTION_MAP:
+	case SECTION_SERIES:
 		return "map";
 	default:
 		return types[c->type];

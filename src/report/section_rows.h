@@ -20,7 +20,9 @@
 #define LIST(id, name, table, row, when, view, text)
 #define TEXT_LIST(id, name, table, row, view)
 #define ARRAY(type, name, cnt, value, when, text)
+#define SOME(type, name, cnt, value, has, when, text)
 #define MAP(type, name, cnt, key, value, has, when, text)
+#define SERIES(type, name, keys, key, has, cnt, value, when, text)
 #define RAW(name, statement, schema, when, text)
 #define RED(condition)
 #define DEPTH(n)
@@ -84,21 +86,32 @@
 #define OBJECT(name, table, row, when, text)	     SECTION_MEMBER(section_object(w, c, row), when)
 #define LIST(id, name, table, row, when, view, text) SECTION_MEMBER(section_list(w, c), when)
 #define TEXT_LIST(id, name, table, row, view)	     c++;
-#define ARRAY(type, name, cnt, value, when, text)                                                  \
-	SECTION_MEMBER(SECTION_ITEMS(type, cnt, NULL, value, true), when)
+#define ARRAY(type, name, cnt, value, when, text)    SOME(type, name, cnt, value, true, when, text)
+#define SOME(type, name, cnt, value, has, when, text)                                              \
+	SECTION_MEMBER(SECTION_ITEMS(false, cnt, NULL, has, section_put_##type(w, c, value)), when)
 #define MAP(type, name, cnt, key, value, has, when, text)                                          \
-	SECTION_MEMBER(SECTION_ITEMS(type, cnt, key, value, has), when)
-#define SECTION_ITEMS(type, cnt, name, value, has)                                                 \
+	SECTION_MEMBER(SECTION_ITEMS(true, cnt, key, has, section_put_##type(w, c, value)), when)
+#define SERIES(type, name, keys, key, has, cnt, value, when, text)                                 \
+	SECTION_MEMBER(SECTION_ITEMS(true, keys, key, has,                                         \
+				     SECTION_SERIES_OF(cnt, section_put_##type(w, c, value))),     \
+		       when)
+#define SECTION_ITEMS(is_object, cnt, called, has, put)                                            \
 	{                                                                                          \
-		section_open_items(w, c);                                                          \
+		section_open_items(w, c->name, is_object);                                         \
 		for (unsigned i = 0; i < (cnt); i++) {                                             \
 			if (!(has))                                                                \
 				continue;                                                          \
-			w->key = name;                                                             \
-			section_put_##type(w, c, value);                                           \
+			w->key = called;                                                           \
+			put;                                                                       \
 		}                                                                                  \
-		section_close_items(w, c);                                                         \
+		section_close_items(w, is_object);                                                 \
 	}
+#define SECTION_SERIES_OF(cnt, put)                                                                \
+	section_open_items(w, w->key, false);                                                      \
+	w->key = NULL;                                                                             \
+	for (unsigned k = 0; k < (cnt); k++)                                                       \
+		put;                                                                               \
+	section_close_items(w, false)
 #define RAW(name, statement, schema, when, text) SECTION_MEMBER(statement, when)
 #define RED(condition)				 section_red(w, condition);
 #define DEPTH(n)				 section_depth(w, n);
@@ -147,8 +160,12 @@
 	 .view = seen},
 #define ARRAY(of_type, called, cnt, value, when, meaning)                                          \
 	{SECTION_NAMED(called, SECTION_ARRAY, meaning, when), .type = SECTION_TYPE_##of_type},
+#define SOME(of_type, called, cnt, value, has, when, meaning)                                      \
+	ARRAY(of_type, called, cnt, value, when, meaning)
 #define MAP(of_type, called, cnt, key, value, has, when, meaning)                                  \
 	{SECTION_NAMED(called, SECTION_MAP, meaning, when), .type = SECTION_TYPE_##of_type},
+#define SERIES(of_type, called, keys, key, has, cnt, value, when, meaning)                         \
+	{SECTION_NAMED(called, SECTION_SERIES, meaning, when), .type = SECTION_TYPE_##of_type},
 #define RAW(called, statement, is, when, meaning)                                                  \
 	{SECTION_NAMED(called, SECTION_RAW, meaning, when), .schema = is},
 #define RED(condition)

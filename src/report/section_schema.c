@@ -54,6 +54,12 @@ static void put_member(struct out *out, const struct section_col *c)
 		put_value(out, c->type, false);
 		out_char(out, '}');
 		break;
+	case SECTION_SERIES:
+		out_lit(out,
+			"\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\",\"items\":{");
+		put_value(out, c->type, false);
+		out_lit(out, "}}");
+		break;
 	}
 	out_char(out, '}');
 }

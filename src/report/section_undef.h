@@ -10,6 +10,8 @@
 #undef LIST
 #undef TEXT_LIST
 #undef ARRAY
+#undef SOME
+#undef SERIES
 #undef MAP
 #undef RAW
 #undef RED
@@ -21,4 +23,5 @@
 #undef IF_OR_NULL
 #undef SECTION_MEMBER
 #undef SECTION_ITEMS
+#undef SECTION_SERIES_OF
 #undef SECTION_NAMED

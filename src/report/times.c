@@ -13,17 +13,15 @@ void report_json_ts(const struct report *r, struct json *j, const char *name, ui
 		json_f64(j, name, -(double)(r->base_ns - ns) / 1e6);
 }
 
-void report_json_wall_time(struct json *j, uint64_t wall_ns)
+const char *report_wall_text(char buf[WALL_TEXT_SZ], uint64_t wall_ns)
 {
 	time_t sec = (time_t)(wall_ns / 1000000000);
-	char day[32], text[64];
 	struct tm tm;
+	size_t len;
 
-	if (!wall_ns || !gmtime_r(&sec, &tm) ||
-	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
-		json_null(j, "wall_time");
-		return;
-	}
-	snprintf(text, sizeof(text), "%s.%09uZ", day, (unsigned)(wall_ns % 1000000000));
-	json_sym(j, "wall_time", text);
+	if (!wall_ns || !gmtime_r(&sec, &tm))
+		return NULL;
+	len = strftime(buf, 32, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + len, WALL_TEXT_SZ - len, ".%09uZ", (unsigned)(wall_ns % 1000000000));
+	return len ? buf : NULL;
 }

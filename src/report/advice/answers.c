@@ -384,20 +384,6 @@ static void answers_finish(void *p)
 	}
 }
 
-static void put_numbers(const struct answer *a, struct json *j)
-{
-	json_open(j, "numbers");
-	for (unsigned i = 0; i < a->number_cnt; i++) {
-		const struct number *n = &a->numbers[i];
-
-		if (n->value >= 0 && n->value < 9e15 && n->value == (double)(uint64_t)n->value)
-			json_u64(j, n->name, (uint64_t)n->value);
-		else
-			json_f64(j, n->name, n->value);
-	}
-	json_close(j);
-}
-
 #define SECTION_STATE struct answers
 #define SECTION_ROWS  "report/advice/answers.section"
 #include "report/section_rows.h"

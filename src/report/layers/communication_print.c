@@ -6,15 +6,6 @@
 
 #include <inttypes.h>
 
-static void put_ranks(const struct coll_comm *c, struct json *j, const char *name, bool in)
-{
-	json_open_array(j, name);
-	for (unsigned i = 0; i < c->rank_cnt; i++)
-		if (who_has(&c->open.who, i) == in)
-			json_u64(j, NULL, c->ranks[i].rank);
-	json_close_array(j);
-}
-
 static const char *busbw_text(char buf[SECTION_BUF], const struct coll_comm *c,
 			      const struct coll_op *o)
 {

@@ -43,20 +43,6 @@ static const char *bad_free_text(char buf[SECTION_BUF], const struct bad_free *b
 	return buf;
 }
 
-static void put_kinds(const struct memory *m, struct json *j)
-{
-	json_open(j, "kinds");
-	for (unsigned k = 0; k < BLOCK_KIND_CNT; k++) {
-		if (!m->kinds[k].allocs)
-			continue;
-		json_open_array(j, block_desc[k].name);
-		for (unsigned i = 0; i <= m->time.last; i++)
-			json_u64(j, NULL, m->time.max[k][i]);
-		json_close_array(j);
-	}
-	json_close(j);
-}
-
 #define SECTION_STATE struct memory
 #define SECTION_ROWS  "report/memory/memory.section"
 #include "report/section_rows.h"

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Writes the collected events in the format of html/events.js. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "html_events.h"
 
 #include "report/map/map.h"
+#include "report/section.h"
 #include "text/json.h"
 #include "text/kernel_name.h"
 #include "text/stack.h"
@@ -62,144 +65,47 @@ static void put_columns(const struct html_events *h, struct out *o)
 	}
 }
 
-static void put_cells(const struct html_events *h, const struct lane *l, struct json *j)
+static uint64_t cell_value(const struct lane *l, unsigned i)
 {
-	json_open_array(j, "cells"); /* step, events, busy ns, type; repeated */
-	for (unsigned i = 0; l->cells && i < CELLS; i++) {
-		if (!l->cells[i].cnt)
-			continue;
-		json_u64(j, NULL, i);
-		json_u64(j, NULL, l->cells[i].cnt);
-		json_u64(j, NULL, l->cells[i].busy_ns);
-		json_u64(j, NULL, l->cells[i].type);
-	}
-	json_close_array(j);
+	const struct cell *c = &l->cells[i / 4];
+
+	return i % 4 == 0 ? i / 4 : i % 4 == 1 ? c->cnt : i % 4 == 2 ? c->busy_ns : c->type;
 }
 
-static void put_lanes(struct html_events *h, struct json *j)
+static const char *brief_kernel(char buf[SECTION_BUF], const char *kernel)
 {
-	for (size_t i = 0; i < h->cnt; i++)
-		h->lane_at[h->evs[i].lane]->cnt++;
-	json_open_array(j, "lanes");
-	for (unsigned i = 0; i < h->lane_cnt; i++) {
-		const struct lane *l = h->lane_at[i];
+	size_t len;
+	const char *brief = kernel_short_name(kernel, &len);
 
-		json_open(j, NULL);
-		json_u64(j, "pid", l->key.pid);
-		json_u64(j, "tid", l->key.tid);
-		json_text(j, "comm", l->comm, strlen(l->comm));
-		json_bool(j, "driver", l->key.driver);
-		json_u64(j, "events", l->cnt);
-		if (l->cells)
-			put_cells(h, l, j);
-		json_close(j);
-	}
-	json_close_array(j);
+	snprintf(buf, SECTION_BUF, "%.*s", (int)len, brief);
+	return buf;
 }
 
-static void put_whats(const struct html_events *h, struct json *j)
+/* The calling function number n, innermost first; NULL: there are no more. */
+static const struct stack_frame *python_frame(const struct stack *s, unsigned n)
 {
-	json_open_array(j, "whats"); /* in the order of their numbers */
-	hash_each (w, &h->whats) {
-		json_open(j, NULL);
-		json_str(j, "type", html_type_name(html_type(w->key.kind, w->key.type)));
-		json_str(j, "name", w->key.name ? w->key.name : "?");
-		if (w->op)
-			json_str(j, "op", w->op);
-		if (w->key.kernel) {
-			size_t len;
-			const char *brief = kernel_short_name(w->key.kernel, &len);
-
-			json_text(j, "short", brief, len);
-			json_str(j, "kernel", w->key.kernel);
-		}
-		json_close(j);
-	}
-	json_close_array(j);
+	for (unsigned i = 0; i < s->frame_cnt; i++)
+		if (s->frames[i].python && !map_is_noise(&s->frames[i]) && !n--)
+			return &s->frames[i];
+	return NULL;
 }
 
-static void put_dim(struct json *j, const char *name, const uint32_t dim[3])
+static const char *status_text(char buf[SECTION_BUF], const struct refusal_key *k)
 {
-	json_open_array(j, name);
-	for (unsigned i = 0; i < 3; i++)
-		json_u64(j, NULL, dim[i]);
-	json_close_array(j);
+	const char *name = k->is_errno ? strerrorname_np((int)k->number) : k->status;
+
+	if (name)
+		return name;
+	snprintf(buf, SECTION_BUF, "0x%llx", (unsigned long long)k->number);
+	return buf;
 }
 
-/* The calling functions, innermost first. */
-static void put_python(struct json *j, const struct stack *s)
-{
-	char buf[256];
+/* Row after the previous one of a list. */
+#define NEXT(table) (prev ? ((const struct hash_link *)prev)->next : (table).first)
 
-	json_open_array(j, "python");
-	for (unsigned i = 0, n = 0; s && i < s->frame_cnt && n < PYTHON_SHOWN; i++) {
-		const struct stack_frame *f = &s->frames[i];
-
-		if (!f->python || map_is_noise(f))
-			continue;
-		json_str(j, NULL, stack_frame_name(f, buf, sizeof(buf)));
-		n++;
-	}
-	json_close_array(j);
-}
-
-static void put_details(const struct html_events *h, struct json *j)
-{
-	json_open_array(j, "details"); /* numbered from 1 */
-	hash_each (d, &h->details) {
-		const struct detail_key *k = &d->key;
-
-		json_open(j, NULL);
-		if (k->flags & D_LAUNCH) {
-			put_dim(j, "grid", k->grid);
-			put_dim(j, "block", k->block);
-			json_u64(j, "shared_mem", k->shared_mem);
-		}
-		if (k->has & HAS_SIZE)
-			json_u64(j, "size", k->size);
-		if (k->has & HAS_DIR && copy_dir_name(k->dir))
-			json_str(j, "direction", copy_dir_name(k->dir));
-		if (k->has & HAS_STREAM)
-			json_hex(j, "stream", k->stream);
-		if (k->flags & D_ERROR || k->result < 0) {
-			json_i64(j, "result", k->result);
-			if (k->error)
-				json_str(j, "error", k->error);
-		}
-		if (k->stack)
-			put_python(j, k->stack);
-		if (k->status)
-			json_str(j, "status", k->status);
-		if (k->flags & D_CAPTURING)
-			json_bool(j, "capturing", true);
-		if (k->flags & D_UNFINISHED)
-			json_bool(j, "unfinished", true);
-		if (k->flags & D_ABANDONED)
-			json_bool(j, "abandoned", true);
-		json_close(j);
-	}
-	json_close_array(j);
-}
-
-static void put_refusals(const struct html_events *h, struct json *j)
-{
-	json_open_array(j, "refused");
-	hash_each (r, &h->refusals) {
-		const struct refusal_key *k = &r->key;
-		const char *name = k->is_errno ? strerrorname_np((int)k->number) : k->status;
-
-		json_open(j, NULL);
-		json_str(j, "name", k->name);
-		json_str(j, "device", k->device);
-		if (name)
-			json_str(j, "status", name);
-		else
-			json_hex(j, "status", k->number);
-		json_u64(j, "count", r->cnt);
-		json_close(j);
-	}
-	json_close_array(j);
-}
+#define SECTION_STATE struct html_events
+#define SECTION_ROWS  "report/page/html_events.section"
+#include "report/section_rows.h"
 
 int html_events__write(struct html_events *h, struct out *meta, struct out *columns)
 {
@@ -209,23 +115,11 @@ int html_events__write(struct html_events *h, struct out *meta, struct out *colu
 		return -ENOMEM;
 	if (h->cnt)
 		qsort(h->evs, h->cnt, sizeof(*h->evs), by_place);
-	json__init(&j, meta);
-	json_open(&j, NULL);
-	json_u64(&j, "events", h->cnt);
-	json_u64(&j, "merged", h->merged_cnt);
-	json_u64(&j, "below_ns", h->below_ns);
-	json_u64(&j, "step_ns", h->step_ns);
-	json_open_array(&j, "types");
-	for (unsigned i = 0; i <= HTML_TYPE_DRIVER; i++)
-		json_str(&j, NULL, html_type_name((uint8_t)i));
-	json_close_array(&j);
-	put_lanes(h, &j);
-	put_whats(h, &j);
-	put_details(h, &j);
-	put_refusals(h, &j);
+	for (size_t i = 0; i < h->cnt; i++)
+		h->lane_at[h->evs[i].lane]->cnt++;
 	callers__sort(&h->callers);
-	callers__json(&h->callers, &j, CALLERS);
-	json_close(&j);
+	json__init(&j, meta);
+	section_json(NULL, &page_table, h, h, &j, NULL);
 	put_columns(h, columns);
 	return 0;
 }

@@ -163,20 +163,6 @@ static unsigned steps_of(const struct timeline *t)
 	return t->last_ns ? t->last_ns / t->step_ns - t->first_ns / t->step_ns + 1 : 0;
 }
 
-static void put_classes(const struct timeline *t, struct json *j)
-{
-	json_open(j, "classes");
-	for (int i = 0; i < CLASS_CNT; i++) {
-		if (!t->classes[i].total_ns)
-			continue;
-		json_open_array(j, api_class_name(i));
-		for (unsigned k = 0; k < steps_of(t); k++)
-			json_f64(j, NULL, (double)t->classes[i].ns[k] / t->step_ns);
-		json_close_array(j);
-	}
-	json_close(j);
-}
-
 #define SECTION_STATE struct timeline
 #define SECTION_ROWS  "report/time/timeline.section"
 #include "report/section_rows.h"
