@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Records of --stalls: samples of CUPTI's PC sampling, added up in the traced process
- * (inject/stalls.c). For an interval, the samples of a function's instructions come first
+ * (inject/stall_sums.c). For an interval, the samples of a function's instructions come first
  * (CT_REC_STALL_PCS), and its sums last (CT_REC_STALLS). A function's machine code and source
  * lines precede its first sums; the tracer decodes them (src/model/stalls.c).
  */
