@@ -13,8 +13,6 @@
  *   short      N processes, one after the other, with a call each
  *   own-names  N threads, one after the other, that set their names before and after a call
  *   driver     like alive, with an ioctl on the last file instead
- *   keys       maps N files with the library's name, in folders below one (for a library), which
- *              are removed at once
  *   libraries  maps the libraries, with a call each
  */
 #define _GNU_SOURCE
@@ -30,7 +28,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,30 +158,6 @@ static void be_alive(long cnt)
 		usleep(1000);
 }
 
-static const char *folder;
-
-static void map_and_go(long i)
-{
-	char path[4096];
-	void *at;
-	int fd;
-
-	/* Named like the library: other names are ignored. */
-	snprintf(path, sizeof(path), "%s/%ld", folder, i);
-	mkdir(path, 0755);
-	snprintf(path, sizeof(path), "%s/%ld/libcuda.so.1", folder, i);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, 4096) ||
-	    (at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED) {
-		perror(path);
-		exit(1);
-	}
-	munmap(at, 4096);
-	close(fd);
-	/* Not unlinked: the next file would reuse its inode number. */
-	usleep(2000);
-}
-
 static void once(const char *what, long i)
 {
 	char text[1024];
@@ -204,9 +177,6 @@ static void once(const char *what, long i)
 		break;
 	case 'c':
 		fn("cuStreamBeginCapture_v2")(0x1000ul + i, 0);
-		break;
-	case 'k':
-		map_and_go(i);
 		break;
 	case 's':
 		in_process();
@@ -239,8 +209,6 @@ int main(int argc, char **argv)
 	if (argc < 4 || !(lib = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL)))
 		return 2;
 	cnt = atol(argv[2]);
-	if (*argv[1] == 'k')
-		folder = argv[--argc];
 	sync_fn = fn("cuCtxSynchronize");
 	sync_fn();
 	say("ready");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 40
+# takes: 40 80
 # own processes
 """Another user's processes fill all of the daemon's tables, at once and repeatedly. Its memory must stay far below its unit's limit, and
 shrink when they have gone. Calls of others must be counted, or counted as lost."""
@@ -8,6 +8,7 @@ import collections
 import pytest
 from helpers.daemon import driver_counts
 from helpers.floods import Floods
+from helpers.run import until
 
 NOBODY = 65534
 # More than one share of each table.
@@ -36,8 +37,7 @@ def counted_or_lost(m, command, counts):
     return made["cuLaunchKernel"] > 10 and got <= made and 2 * got.total() > made.total() and lost <= m.total("dropped_total", what="calls")
 
 
-# The suite daemon-memory of make check-all has three rounds, and libraries.
-@pytest.mark.parametrize("rounds", [1])
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_rounds(both, rounds):
     """Each table is limited, and what it could not hold is counted. All is given back when the processes have ended."""
     (d, floods), rss = both, []
@@ -66,4 +66,32 @@ def test_rounds(both, rounds):
     m = d.metrics()
     assert m.total("memory_bytes", command="w-beside") == 0 and m.calls("w-beside") == 100 * rounds
     beside.end()
+    d.stop()
+
+
+@pytest.mark.long
+def test_libraries(both):
+    """A user has a share of the library files, and a file a share of the functions. What exceeds them is counted, libraries of other users
+    are traced meanwhile, and those that nobody uses go."""
+    d, floods = both
+    floods.add(NOBODY, "libraries", 0, floods.many(), *floods.copies(60))
+    floods.run(d)
+
+    def theirs():
+        # Another daemon on the machine maps its attached files as root: those count for root, not for this share.
+        return sum(x["uid"] == NOBODY for x in d.ctl("status")["libraries"])
+    # Depends on when the daemon has time for the user.
+    until(lambda: theirs() == 32)
+    d.until(lambda m: m.total("table_full_total", table="libraries"))
+    d.until(lambda m: m.total("table_used", table="functions") and m.total("table_full_total", table="functions") > 1000)
+    assert "1244 exported functions without rows in the tables are not traced" in d.said() and theirs() == 32
+    # Another user's new library must be attached, with functions that the table lacks.
+    lib = d.place.new_lib("lib.new")
+    newcomer = d.worker("newcomer", lib=lib)
+    until(lambda: any(x["path"] == f"{lib}/libcuda.so.1" for x in d.ctl("status")["libraries"]))
+    newcomer.tell("alloc 7")
+    d.until(lambda m: m.calls("w-newcomer") == 7)
+    newcomer.end()
+    floods.leave()
+    until(lambda: d.ctl("reload") is not None and floods.libraries(d) < 17, 30)
     d.stop()

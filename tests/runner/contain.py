@@ -132,7 +132,7 @@ def unmount(folder):
 
 
 def remove_cgroups(listed):
-    """The cgroups that a suite reported (tests/containers.sh) and that still exist."""
+    """The cgroups that a suite reported (helpers/container.py) and that still exist."""
     try:
         with open(listed, encoding="utf-8") as f:
             made = f.read().split("\n")
