@@ -31,12 +31,6 @@ void term_bold(const struct term *term, const char *s)
 	fprintf(term->f, term->color ? "\033[1m%s\033[0m" : "%s", s);
 }
 
-static void put_plain(FILE *f, const char *s, size_t len)
-{
-	for (; len; s++, len--)
-		putc(*s >= ' ' && *s <= '~' ? *s : '?', f);
-}
-
 /* Words before a name are whole if it has this much space besides. */
 #define WORDS_REST 24
 
@@ -50,7 +44,7 @@ void term_name(const struct term *term, const char *s, int width)
 		words = kernel_name_words(s);
 		kernel_name_fit(s + words, width, &least);
 		if (least && words + WORDS_REST <= (size_t)width) {
-			put_plain(term->f, s, words);
+			plain_print(term->f, s, words);
 			s += words;
 			width -= words;
 		}
@@ -58,20 +52,20 @@ void term_name(const struct term *term, const char *s, int width)
 		len = strlen(s);
 	}
 	if (len <= (size_t)width) {
-		put_plain(term->f, s, len);
+		plain_print(term->f, s, len);
 		return;
 	}
 	/* There is space for the name, but not for its arguments. */
 	if (least > 1 && least + 3 > (size_t)width && least - 1 <= (size_t)width) {
-		put_plain(term->f, s, least - 1);
+		plain_print(term->f, s, least - 1);
 		return;
 	}
 	head = (width - 3 + 1) / 2;
 	if (least > head && least + 3 <= (size_t)width)
 		head = least;
-	put_plain(term->f, s, head);
+	plain_print(term->f, s, head);
 	fputs("...", term->f);
-	put_plain(term->f, s + len - (width - 3 - head), width - 3 - head);
+	plain_print(term->f, s + len - (width - 3 - head), width - 3 - head);
 }
 
 /* An underscore within a word is only itself. */

@@ -63,7 +63,7 @@ class Said:
         assert self.complete != (", INCOMPLETE" in rest)
         whole = re.search(r"^Host time in CUDA: " + TIME + r"(?:, ([\d.]+) %)?", self.text, re.M)
         self.whole = ns(whole.groups()) if whole else 0
-        self.parts = {m[0]: (ns(m[1:3]), float(m[3])) for m in re.findall(r"^  ([a-z]+) +" + TIME + r" +([\d.]+) %[ *] ", self.text, re.M)}
+        self.parts = {m[3]: (ns(m[:2]), float(m[2])) for m in re.findall(r"^ +" + TIME + r" +([\d.]+) %\*? +([a-z]+)  ", self.text, re.M)}
         self.errors = re.findall(r"^ERROR      (\w+).* at .*: (\w+)", self.text, re.M)
         assert all(float(x) <= 100 for x in re.findall(r"([\d.]+) %", self.text)), self.text
         assert not re.search(r"\b_Z", self.text)

@@ -121,7 +121,7 @@ static void driver_text(void **state)
 {
 	static const char *const want[] = {
 		"XID: the driver reported 2 errors of the GPU",
-		"2 x Xid 79 (",
+		"2 x Xid 79",
 		"pid=1?[2J, name=python3",
 		"Into the NVIDIA driver: 40 ioctls of 3 kinds in 210 ms; 2 opens; 1 mmap; 1 close\n",
 		"     20   210 ms  10.5 ms  20.0 ms       1  NV_ESC_RM_ALLOC\n",

@@ -84,8 +84,7 @@ void summary_print_driver(struct summary_view *v, const struct term *term)
 {
 	const struct driver_stat *d = &v->sum->driver;
 	const struct section_table *of = &summary_driver_table;
-	uint64_t wall_ns =
-		v->end->end_ns > v->info->base_ns ? v->end->end_ns - v->info->base_ns : 0;
+	uint64_t wall_ns = summary_wall_ns(v);
 
 	if (v->info->kernel_probe || d->op_cnt[DRV_IOCTL]) {
 		print_head(d, term, v->cmd_cnt);

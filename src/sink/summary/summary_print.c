@@ -46,16 +46,22 @@ void summary_print_after_line(const struct summary_view *v, const struct section
 	free(text);
 }
 
-static void print_head(const struct summary *s, const struct term *term,
-		       const struct trace_info *info, const struct trace_end *end)
+static void print_head(const struct summary_view *v, const struct term *term)
 {
-	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
+	const struct summary *s = v->sum;
+	uint64_t wall_ns = summary_wall_ns(v);
 	char procs[96];
 
 	human_processes(procs, sizeof(procs), s->proc_cnt, s->rank_cnt);
 	term_section(term, "Summary", "%s in %s by %s (%s calls/s)",
 		     HUMAN_NOUNS(s->call_cnt, "CUDA call"), HUMAN_TIME(wall_ns), procs,
 		     HUMAN_COUNT(wall_ns ? s->call_cnt * 1e9 / wall_ns + 0.5 : 0));
+}
+
+void summary_xid_text(char *text, size_t size, const struct xid_stat *x)
+{
+	snprintf(text, size, "%s x Xid %u%s%s: %s", HUMAN_COUNT(x->cnt), x->number,
+		 *x->gpu ? " of " : "", x->gpu, nv_xid_text(x->number) ?: "unknown");
 }
 
 /* After a GPU error, results may be wrong. */
@@ -71,10 +77,8 @@ static void print_xids(const struct summary *s, const struct term *term)
 		HUMAN_NOUNS(d->xid_cnt, "error"));
 	for (unsigned i = 0; i < d->xid_kinds; i++) {
 		const struct xid_stat *x = &d->xids[i];
-		const char *meaning = nv_xid_text(x->number);
 
-		snprintf(text, sizeof(text), "%s x Xid %u (%s)%s%s", HUMAN_COUNT(x->cnt), x->number,
-			 meaning ? meaning : "unknown", *x->gpu ? " of " : "", x->gpu);
+		summary_xid_text(text, sizeof(text), x);
 		fputs("  ", term->f);
 		term_name(term, text, term->width - 2);
 		putc('\n', term->f);
@@ -116,8 +120,9 @@ static void print_kernels(const struct summary_view *v, const struct term *term)
 	summary_print_table(v, &summary_launches_table, "kernels", summary_top(term), term);
 }
 
-static void print_waits(struct summary_view *v, const struct term *term, uint64_t wall_ns)
+static void print_waits(struct summary_view *v, const struct term *term)
 {
+	uint64_t wall_ns = summary_wall_ns(v);
 	const struct summary *s = v->sum;
 	unsigned threads = hash_cnt(&s->wait_threads);
 
@@ -176,12 +181,12 @@ static void print_errors(const struct summary_view *v, const struct term *term)
 static void print_unfinished(const struct summary *s, const struct term *term)
 {
 	if (s->unfinished_cnt) {
-		term_section(term, "Unfinished", "%s had not returned, %s after %s",
+		term_section(term, "Unfinished", SUMMARY_UNFINISHED,
 			     HUMAN_NOUNS(s->unfinished_cnt, "call"), s->longest_unfinished,
 			     HUMAN_TIME(s->longest_unfinished_ns));
 	}
 	if (s->abandoned_cnt)
-		term_section(term, "Abandoned", "%s left by longjmp, exception or cancellation",
+		term_section(term, "Abandoned", SUMMARY_ABANDONED,
 			     HUMAN_NOUNS(s->abandoned_cnt, "call"));
 }
 
@@ -193,7 +198,7 @@ static void print_cost(const struct summary *s, const struct term *term,
 	uint64_t entries;
 
 	if (not_traced && *not_traced)
-		term_section(term, "Not traced", "%s; --all traces everything", not_traced);
+		term_section(term, "Not traced", SUMMARY_NOT_TRACED, not_traced);
 	if (!end->cost_ns)
 		return;
 	entries = end->stats[CT_STAT_ENTRIES] ? end->stats[CT_STAT_ENTRIES] : s->call_cnt;
@@ -214,7 +219,6 @@ static void print_cost(const struct summary *s, const struct term *term,
 void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 		    const struct trace_end *end, int width, bool color)
 {
-	uint64_t wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
 	struct term term = {.f = f, .width = width < 40 ? 40 : width, .color = color};
 	struct summary_view v;
 
@@ -222,7 +226,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	losses_print(&v.lost, &term, "something is missing in this trace; " LOSSES_STAR);
 	term.is_partial = losses__any(&v.lost);
 	losses_print_chosen(&v.lost, &term, NULL);
-	print_head(s, &term, info, end);
+	print_head(&v, &term);
 	print_xids(s, &term);
 	if (s->call_cnt)
 		summary_print_after_line(&v, &summary_table, "by_time", &term);
@@ -241,7 +245,7 @@ void summary__print(struct summary *s, FILE *f, const struct trace_info *info,
 	range_sums__print(s->ranges, &term, end, summary_top(&term));
 	range_sums__print(s->operators, &term, end, summary_top(&term));
 	allocator_sums__print(s->allocator, &term);
-	print_waits(&v, &term, wall_ns);
+	print_waits(&v, &term);
 	print_functions(&v, &term);
 	summary_print_driver(&v, &term);
 	residency__print(&s->residency, &term);

@@ -337,12 +337,29 @@ struct summary_view {
 	const struct cmd_stat **cmds;
 	unsigned class_order[CLASS_CNT]; /* by time */
 	struct class_stat all;
-	struct fn_row outside; /* ioctls outside CUDA calls */
-	bool is_waits;	       /* the table of functions is of waits */
+	struct class_stat rest;	      /* all but the first part_cnt of timed_cnt classes */
+	unsigned part_cnt, timed_cnt; /* summary_view__parts() */
+	struct fn_row outside;	      /* ioctls outside CUDA calls */
+	bool is_waits;		      /* the table of functions is of waits */
 };
 void summary_view__init(struct summary_view *v, struct summary *s, const struct trace_info *info,
 			const struct trace_end *end);
+/* Sorts classes and functions by their time in no other driver call; at most max are not of the
+ * rest. */
+void summary_view__parts(struct summary_view *v, unsigned max);
 void summary_view__free(struct summary_view *v);
+
+static inline uint64_t summary_wall_ns(const struct summary_view *v)
+{
+	return v->end->end_ns > v->info->base_ns ? v->end->end_ns - v->info->base_ns : 0;
+}
+
+/* Sentences of both summaries. */
+#define SUMMARY_UNFINISHED "%s had not returned: %s after %s"
+#define SUMMARY_ABANDONED  "%s left by longjmp, exception or cancellation"
+#define SUMMARY_NOT_TRACED "%s; --all traces everything"
+void summary_xid_text(char *text, size_t size, const struct xid_stat *x);
+
 extern const struct section_table summary_table, summary_launches_table, summary_driver_table;
 /* section_print() of a list of at most max rows. */
 unsigned summary_print_table(const struct summary_view *v, const struct section_table *of,

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/nv/nv.h"
 #include "text/losses_text.h"
 #include "util/plain.h"
 #include "util/order.h"
@@ -77,7 +76,7 @@ static void put_left_out(const struct short_summary *x, struct losses *lost)
 	if (x->no_extra)
 		return;
 	if (not_traced && *not_traced && strcmp(not_traced, "nothing") != 0) {
-		snprintf(text, sizeof(text), "%s; --all traces everything", not_traced);
+		snprintf(text, sizeof(text), SUMMARY_NOT_TRACED, not_traced);
 		term_label(x->term, "Left out");
 		putc(' ', x->term->f);
 		term_name(x->term, text, x->term->width - TERM_LABEL);
@@ -93,7 +92,7 @@ static void put_left_out(const struct short_summary *x, struct losses *lost)
 
 void short_trust(const struct short_summary *x)
 {
-	struct losses lost = x->lost;
+	struct losses lost = x->v.lost;
 	char procs[112] = "";
 	char more_calls[64] = "";
 	char target[44], failed[128], added[96] = "", all[96];
@@ -146,17 +145,13 @@ static void print_xids(const struct short_summary *x)
 {
 	const struct driver_stat *d = &x->s->driver;
 	unsigned max = d->xid_kinds < x->row_max ? d->xid_kinds : x->row_max;
-	char more[64] = "";
+	char more[64] = "", text[256];
 
 	for (unsigned i = 0; i < max; i++) {
-		const struct xid_stat *xid = &d->xids[i];
-		const char *meaning = nv_xid_text(xid->number);
-
 		if (i + 1 == max && d->xid_kinds > max)
 			snprintf(more, sizeof(more), "; %u more kinds", d->xid_kinds - max);
-		term_row(x->term, "XID", "%s x Xid %u%s%s: %s%s", HUMAN_COUNT(xid->cnt),
-			 xid->number, *xid->gpu ? " of " : "", xid->gpu,
-			 meaning ? meaning : "unknown", more);
+		summary_xid_text(text, sizeof(text), &d->xids[i]);
+		term_row(x->term, "XID", "%s%s", text, more);
 	}
 }
 
@@ -185,12 +180,12 @@ void short_failures(const struct short_summary *x)
 	if (rest)
 		term_row(x->term, "", "%s: --summary=full", HUMAN_NOUNS(rest, "other failed call"));
 	if (s->unfinished_cnt) {
-		term_row(x->term, "UNFINISHED", "%s had not returned: %s after %s",
+		term_row(x->term, "UNFINISHED", SUMMARY_UNFINISHED,
 			 HUMAN_NOUNS(s->unfinished_cnt, "call"), s->longest_unfinished,
 			 HUMAN_TIME(s->longest_unfinished_ns));
 	}
 	if (s->abandoned_cnt)
-		term_row(x->term, "Abandoned", "%s left by longjmp, exception or cancellation",
+		term_row(x->term, "Abandoned", SUMMARY_ABANDONED,
 			 HUMAN_NOUNS(s->abandoned_cnt, "call"));
 }
 
@@ -265,6 +260,7 @@ static void print_at(struct short_summary *x, unsigned level)
 	x->no_blank = levels[level].no_blank;
 	x->no_extra = levels[level].no_extra;
 	x->no_advice = levels[level].no_advice;
+	summary_view__parts(&x->v, x->row_max);
 	short_trust(x);
 	short_failures(x);
 	short_verdict(x);
@@ -285,15 +281,11 @@ void summary__print_short(struct summary *s, FILE *f, const struct trace_info *i
 	char *text = NULL;
 	size_t size;
 
-	x.lost = summary_losses(s, end);
-	term.is_partial = losses__any(&x.lost);
+	summary_view__init(&x.v, s, info, end);
+	term.is_partial = losses__any(&x.v.lost);
 	x.term = &term;
-	x.wall_ns = end->end_ns > info->base_ns ? end->end_ns - info->base_ns : 0;
+	x.wall_ns = summary_wall_ns(&x.v);
 	x.no_args = summary_redacts_args(info);
-	x.rows = summary_fns(s, &x.row_cnt);
-	if (x.row_cnt)
-		qsort(x.rows, x.row_cnt, sizeof(*x.rows), fn_row_by_top);
-	gpu_devices__finish(&s->run_gpus);
 	for (;;) {
 		term.f = open_memstream(&text, &size);
 		if (!term.f)
@@ -309,5 +301,5 @@ void summary__print_short(struct summary *s, FILE *f, const struct trace_info *i
 		text = NULL;
 	}
 	free(text);
-	free(x.rows);
+	summary_view__free(&x.v);
 }

@@ -11,11 +11,9 @@ struct short_summary {
 	struct summary *s;
 	const struct trace_info *info;
 	const struct trace_end *end;
-	struct losses lost;
 	const struct summary_file *files;
 	unsigned file_cnt;
-	struct fn_row *rows; /* all functions, most time in driver calls first */
-	size_t row_cnt;
+	struct summary_view v; /* functions: most time in driver calls first */
 	uint64_t wall_ns;
 	bool no_args; /* redacted */
 	/* How much is shown, so that all of it fits. */

@@ -24,10 +24,10 @@ static void long_call(const struct short_summary *x, struct advice *a)
 {
 	const struct fn_row *most = NULL;
 
-	for (size_t i = 0; i < x->row_cnt; i++)
-		if (x->rows[i].st.top_ns && !x->rows[i].st.blocked_ns &&
-		    (!most || x->rows[i].st.max_ns > most->st.max_ns))
-			most = &x->rows[i];
+	for (size_t i = 0; i < x->v.fn_cnt; i++)
+		if (x->v.fns[i].st.top_ns && !x->v.fns[i].st.blocked_ns &&
+		    (!most || x->v.fns[i].st.max_ns > most->st.max_ns))
+			most = &x->v.fns[i];
 	if (!most || (double)most->st.max_ns < LONG_CALL * (double)x->wall_ns)
 		return;
 	snprintf(a->text[a->cnt++], sizeof(a->text[0]), "one %s took %s, %s of the run, at %s%s",

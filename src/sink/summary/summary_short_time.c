@@ -7,22 +7,6 @@
 #include <string.h>
 
 #include "text/kernel_name.h"
-#include "util/order.h"
-
-#define NAME_COLS  9
-#define TIME_COLS  9
-#define SHARE_COLS 8
-#define ROW_COLS   (2 + NAME_COLS + TIME_COLS + SHARE_COLS + 2)
-#define ROW_FNS	   3
-/* From this width on rows have numbers of calls. */
-#define WIDE 100
-/* Rows of functions are at most this long, so that columns below stay readable. */
-#define LIST_MAX 100
-
-static void put_right(FILE *f, const char *s, int width)
-{
-	fprintf(f, "%*s%s", width - term_columns(s, strlen(s)), "", s);
-}
 
 static double thread_time(const struct short_summary *x)
 {
@@ -44,96 +28,17 @@ static void put_share(const struct short_summary *x, uint64_t ns, char *text, si
 		snprintf(text, size, ", %s of the time of %u threads", share, threads);
 }
 
-/* "cuMemsetD8 116 ms (1), cuMemcpyHtoD 35.0 ms (24)": functions of the class, as many as fit. */
-static void print_class_fns(const struct short_summary *x, unsigned class, int room)
-{
-	char item[256], time[CELL_SZ];
-	int col = 0, len, n, shown = 0;
-
-	if (room > LIST_MAX)
-		room = LIST_MAX;
-	for (size_t i = 0; i < x->row_cnt && shown < ROW_FNS; i++) {
-		const struct fn_stat *st = &x->rows[i].st;
-
-		if (!st->fn || st->fn->class != class || !st->top_ns)
-			continue;
-		human_time(time, st->top_ns);
-		len = snprintf(item, sizeof(item), "%s%s %s", shown ? ", " : "", x->rows[i].name,
-			       time);
-		if (x->term->width >= WIDE && len < (int)sizeof(item))
-			snprintf(item + len, sizeof(item) - len, " (%s)", HUMAN_COUNT(st->cnt));
-		n = term_columns(item, strlen(item));
-		if (shown && col + n > room)
-			break;
-		if (n > room)
-			term_name(x->term, x->rows[i].name, room);
-		else
-			fputs(item, x->term->f);
-		col += n;
-		shown++;
-	}
-}
-
-static void print_row(const struct short_summary *x, const char *name, uint64_t ns)
-{
-	fprintf(x->term->f, "  %-*s", NAME_COLS, name);
-	put_right(x->term->f, HUMAN_TIME(ns), TIME_COLS);
-	put_right(x->term->f, HUMAN_SHARE(ns, x->s->call_ns), SHARE_COLS);
-	fputs(x->term->is_partial ? "* " : "  ", x->term->f);
-}
-
-static int class_by_top(const void *a, const void *b, void *ctx)
-{
-	const struct class_stat *c = ctx;
-	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
-
-	return DESCENDING(c[x].top_ns, c[y].top_ns) ?: ASCENDING(x, y);
-}
-
-/* The rows are of time outside other driver calls, so they add up to the whole. */
-static void print_classes(const struct short_summary *x)
-{
-	const struct summary *s = x->s;
-	unsigned order[CLASS_CNT], i;
-	uint64_t rest = s->call_ns;
-	char others[256] = "";
-	size_t n = 0;
-
-	for (i = 0; i < CLASS_CNT; i++)
-		order[i] = i;
-	qsort_r(order, CLASS_CNT, sizeof(order[0]), class_by_top, (void *)s->classes);
-	for (i = 0; i < CLASS_CNT && s->classes[order[i]].top_ns; i++) {
-		const char *name = api_class_name(order[i]);
-
-		if (i >= x->row_max) {
-			if (n < sizeof(others))
-				n += (size_t)snprintf(others + n, sizeof(others) - n, "%s%s",
-						      n ? ", " : "", name);
-			continue;
-		}
-		print_row(x, name, s->classes[order[i]].top_ns);
-		print_class_fns(x, order[i], x->term->width - ROW_COLS);
-		putc('\n', x->term->f);
-		rest -= s->classes[order[i]].top_ns;
-	}
-	if (!*others)
-		return;
-	print_row(x, "rest", rest);
-	term_name(x->term, others, x->term->width - ROW_COLS);
-	putc('\n', x->term->f);
-}
-
 static void print_blocked(const struct short_summary *x)
 {
 	const struct summary *s = x->s;
 	const struct fn_row *most = NULL;
 	char share[96];
 
-	if (!s->blocked_cnt || !x->row_cnt)
+	if (!s->blocked_cnt || !x->v.fn_cnt)
 		return;
-	for (size_t i = 0; i < x->row_cnt; i++)
-		if (!most || x->rows[i].st.blocked_ns > most->st.blocked_ns)
-			most = &x->rows[i];
+	for (size_t i = 0; i < x->v.fn_cnt; i++)
+		if (!most || x->v.fns[i].st.blocked_ns > most->st.blocked_ns)
+			most = &x->v.fns[i];
 	put_share(x, s->blocked_ns, share, sizeof(share));
 	term_row(x->term, "Blocked", "%s in %s call%s%s; most in %s", HUMAN_TIME(s->blocked_ns),
 		 HUMAN_COUNT(s->blocked_cnt), plural(s->blocked_cnt), share, most->name);
@@ -178,7 +83,8 @@ void short_time(const struct short_summary *x)
 		fputs(x->term->color ? "\033[1m" : "", x->term->f);
 		term_words(x->term, 2, "%s", text);
 		fputs(x->term->color ? "\033[0m" : "", x->term->f);
-		print_classes(x);
+		if (!x->no_advice)
+			summary_print_table(&x->v, &summary_table, "parts", CLASS_CNT + 1, x->term);
 	} else if (s->call_cnt) {
 		short_blank(x);
 		term_row(x->term, "Time", "not measured: no recorded call has a duration");
@@ -191,13 +97,12 @@ static void print_launches(const struct short_summary *x)
 {
 	const struct summary *s = x->s;
 	char launches[CELL_SZ], graphs[CELL_SZ], most[CELL_SZ], text[256], *name = NULL;
-	const struct kernel_stat **list;
+	const struct kernel_stat **list = x->v.kernels;
 	const char *shown;
-	size_t cnt, len;
+	size_t cnt = x->v.kernel_cnt, len;
 
 	if (!s->launch_cnt && !s->graph_launch_cnt)
 		return;
-	list = summary_kernels(s, &cnt);
 	human_count(launches, s->launch_cnt);
 	human_count(graphs, s->graph_launch_cnt);
 	len = (size_t)snprintf(text, sizeof(text), "%s kernel%s", launches, plural(s->launch_cnt));
@@ -228,7 +133,6 @@ static void print_launches(const struct short_summary *x)
 	}
 	putc('\n', x->term->f);
 	free(name);
-	free(list);
 }
 
 /* "peak 112 MiB, all freed" */

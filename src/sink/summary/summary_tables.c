@@ -3,6 +3,7 @@
 #include "summary_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "decode/nv/nv.h"
 #include "report/collect.h"
@@ -15,7 +16,7 @@
 
 static const char *class_of(const struct summary_view *v, const struct class_stat *c)
 {
-	return c == &v->all ? "all" : api_class_name(c - v->sum->classes);
+	return c == &v->all ? "all" : c == &v->rest ? "rest" : api_class_name(c - v->sum->classes);
 }
 
 static const char *label_of(char buf[SECTION_BUF], const struct gpu_device *d)
@@ -63,9 +64,45 @@ static const char *slow_text(char buf[SECTION_BUF], const struct slow_ioctl *slo
 	return buf;
 }
 
-static uint64_t wall_of(const struct summary_view *v)
+#define MOST_FNS 3
+/* From this width on functions have numbers of calls. */
+#define WIDE 100
+/* Columns of a part before its functions, and the width up to which there are more of these. */
+#define PART_COLS      34
+#define MOST_WIDTH_MAX 134
+
+/* "cuMemsetD8 116 ms (1), cuMemcpyHtoD 35.0 ms (24)": functions of the class, as many as fit; of
+ * the rest, the names of the classes. */
+static const char *most_of(char buf[SECTION_BUF], const struct summary_view *v,
+			   const struct class_stat *c, int width)
 {
-	return v->end->end_ns > v->info->base_ns ? v->end->end_ns - v->info->base_ns : 0;
+	int room = width < MOST_WIDTH_MAX ? width - PART_COLS : MOST_WIDTH_MAX - PART_COLS;
+	unsigned class = c - v->sum->classes;
+	int len = 0, n, shown = 0;
+
+	*buf = '\0';
+	for (unsigned i = v->part_cnt; c == &v->rest && i < v->timed_cnt; i++)
+		len += snprintf(buf + len, SECTION_BUF - len, "%s%s", len ? ", " : "",
+				api_class_name(v->class_order[i]));
+	for (size_t i = 0; c != &v->rest && i < v->fn_cnt && shown < MOST_FNS; i++) {
+		const struct fn_stat *st = &v->fns[i].st;
+
+		if (!st->fn || st->fn->class != class || !st->top_ns)
+			continue;
+		n = snprintf(buf + len, SECTION_BUF - len, "%s%.512s %s", len ? ", " : "",
+			     v->fns[i].name, HUMAN_TIME(st->top_ns));
+		if (width >= WIDE)
+			n += snprintf(buf + len + n, SECTION_BUF - len - n, " (%s)",
+				      HUMAN_COUNT(st->cnt));
+		if (shown++ && len + n > room) {
+			buf[len] = '\0';
+			break;
+		}
+		len += n;
+	}
+	if (len > room)
+		strcpy(buf + room - 3, "...");
+	return buf;
 }
 
 /* The terminal shows the first rows, then the ioctls outside calls. */
@@ -88,6 +125,14 @@ static int class_by_time(const void *a, const void *b, void *ctx)
 	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
 
 	return DESCENDING(c[x].total_ns, c[y].total_ns) ?: ASCENDING(x, y);
+}
+
+static int class_by_top(const void *a, const void *b, void *ctx)
+{
+	const struct class_stat *c = ctx;
+	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+
+	return DESCENDING(c[x].top_ns, c[y].top_ns) ?: ASCENDING(x, y);
 }
 
 void summary_view__init(struct summary_view *v, struct summary *s, const struct trace_info *info,
@@ -120,6 +165,22 @@ void summary_view__init(struct summary_view *v, struct summary *s, const struct 
 	gpu_devices__finish(&s->run_gpus);
 	s->residency.info = info;
 	residency__sort(&s->residency);
+}
+
+void summary_view__parts(struct summary_view *v, unsigned max)
+{
+	struct summary *s = v->sum;
+
+	if (v->fn_cnt)
+		qsort(v->fns, v->fn_cnt, sizeof(*v->fns), fn_row_by_top);
+	qsort_r(v->class_order, CLASS_CNT, sizeof(v->class_order[0]), class_by_top, s->classes);
+	v->timed_cnt = v->part_cnt = 0;
+	v->rest = v->all;
+	v->rest.top_ns = s->call_ns;
+	while (v->timed_cnt < CLASS_CNT && s->classes[v->class_order[v->timed_cnt]].top_ns)
+		v->timed_cnt++;
+	while (v->part_cnt < max && v->part_cnt < v->timed_cnt)
+		v->rest.top_ns -= s->classes[v->class_order[v->part_cnt++]].top_ns;
 }
 
 void summary_view__free(struct summary_view *v)

@@ -132,9 +132,9 @@ static uint64_t hang_ns(const struct short_summary *x, uint64_t whole_ns)
 {
 	uint64_t returned = 0;
 
-	for (size_t i = 0; i < x->row_cnt; i++)
-		if (x->rows[i].st.wait_cnt)
-			returned = later(returned, x->rows[i].st.max_ns);
+	for (size_t i = 0; i < x->v.fn_cnt; i++)
+		if (x->v.fns[i].st.wait_cnt)
+			returned = later(returned, x->v.fns[i].st.max_ns);
 	if (!wait_is_hang(x->s->longest_wait_ns, returned))
 		return 0;
 	return x->s->longest_wait_ns < whole_ns ? x->s->longest_wait_ns : whole_ns;
@@ -166,7 +166,7 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 		.is_unsure = is_unsure,
 		.scope = scope,
 	};
-	verdict_note_not_recorded(v, x->info, &x->lost, s->call_cnt);
+	verdict_note_not_recorded(v, x->info, &x->v.lost, s->call_cnt);
 	fill_startup(v, &s->host, begin_ns);
 	fill_run(v, &s->host, first);
 	gpu_period_of(&s->run_gpus, 0, v->stages.run_from_ns, v->stages.run_to_ns, &v->gpu);
@@ -174,7 +174,7 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 		snprintf(scope, SCOPE_SZ, "the %s up to the last wait", HUMAN_TIME(v->run_ns));
 	else
 		snprintf(scope, SCOPE_SZ, "the time after start-up");
-	missing = verdict_missing(&x->lost, s->call_cnt, s->event_cnt, &are_calls);
+	missing = verdict_missing(&x->v.lost, s->call_cnt, s->event_cnt, &are_calls);
 	verdict_of_summary(v, hang_ns(x, v->whole_ns), missing, are_calls);
 }
 
