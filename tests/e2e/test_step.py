@@ -94,7 +94,7 @@ def test_healthy(tmp_path, program, kind):
     report = report_of(tmp_path, m.lines())
     assert check_path(m, report)["parts"][0]["kind"] == kind
     assert [x["id"] for x in report["findings"]] in ([], ["gpu-bound"])
-    assert [x for x in report["step"]["what_if"] if x["saved_share"] > 0.05] == []
+    assert [x for x in report["step"]["what_if"] if x["saved_share"] > 0.05 or x["change"].startswith(NEW)] == []
 
 
 def copy_after_kernels(m, i):
@@ -170,6 +170,36 @@ def test_changes(tmp_path, program, text, costs):
     row = report_of(tmp_path, m.lines(), "--what-if", text)["step"]["what_if"][0]
     assert row["change"] == text and abs(row["step_ns"] - other.median_ns()) <= 0.02 * other.median_ns() + 500
     assert not costs or other.median_ns() < 0.85 * m.median_ns()
+
+
+NEW = "batch:", "fuse:", "cache:", "graph:"
+
+
+def proposed(report):
+    return {x["change"]: x for x in report["step"]["what_if"] if not x["requested"]}
+
+
+@pytest.mark.parametrize("program, text, without", steps.PROPOSED, ids=[x[0].__name__ for x in steps.PROPOSED])
+def test_proposed(tmp_path, program, text, without):
+    """The report proposes the change by itself, with the gain of the program that has it; that program needs no such change any more."""
+    m = steps.Machine().run(program, STEPS)
+    ready = steps.Machine().run(without, STEPS) if callable(without) else steps.Machine(**without).run(program, STEPS)
+    row = proposed(report_of(tmp_path, m.lines()))[text]
+    assert abs(row["step_ns"] - ready.median_ns()) <= 0.02 * ready.median_ns() + 500 and row["saved_share"] > 0.3
+    # Ranges of it are in the trace of a Machine that has made graphs of them: its kernels still have a launch each.
+    if not text.startswith("graph:"):
+        assert not [x for x in proposed(report_of(tmp_path, ready.lines())) if x.startswith(NEW)]
+
+
+@pytest.mark.parametrize("program", steps.NOT_PROPOSED, ids=lambda x: x.__name__)
+def test_not_proposed(tmp_path, program):
+    """Calls, kernels and ranges that look alike, but cannot be joined or kept, or are so already."""
+    lines = steps.Machine().run(program, STEPS, steps.at_start).lines()
+    assert not [x for x in proposed(report_of(tmp_path, lines)) if x.startswith(NEW)]
+    # Without GPU times the gain is not known.
+    if program == steps.NOT_PROPOSED[0]:
+        lines = [x for x in steps.Machine().run(steps.queried, STEPS).lines() if x["type"] != "gpu"]
+        assert not [x for x in proposed(report_of(tmp_path, lines)) if x.startswith(NEW)]
 
 
 @pytest.mark.parametrize("text, like", [("drop:cuStreamSynchronise", "did you mean cuStreamSynchronize?"), ("cache:train.py:2", "no call of this name; --section=overview lists"),

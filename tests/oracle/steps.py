@@ -315,8 +315,7 @@ def one_copy(m, i):
 
 
 def queried(m, i):
-    for _ in range(60):
-        m.call("memory", "query", "cuPointerGetAttribute", "memory", args={"data": "0x7ffc00001000", "attribute": 1, "ptr": "0x7f0000000000"})
+    queries(m)
     launches(m, 6, 20_000)
     m.wait(0x100)
 
@@ -471,6 +470,70 @@ def in_ranges(m, i):
     launches(m, 4, 2_000)
     for _ in range(3):
         m.range("layer", lambda: launches(m, 4, 2_000))
+    m.wait(0x100)
+
+
+# Loops in which no calls, kernels or ranges can be joined or kept.
+
+def at_start(m):
+    """What is queried once needs no cache."""
+    queries(m, 300)
+
+
+def queries(m, cnt=60):
+    for _ in range(cnt):
+        m.call("memory", "query", "cuPointerGetAttribute", "memory", args={"data": "0x7ffc00001000", "attribute": 1, "ptr": "0x7f0000000000"})
+
+
+def once(m, i):
+    if i == 9:
+        queries(m)
+    launches(m, 6, 20_000)
+    m.wait(0x100)
+
+
+def polled(m, i):
+    launches(m, 6, 20_000)
+    for _ in range(60):
+        m.call("event", "query", "cuEventQuery", "call", event="0x9", args={"hEvent": "0x9"})
+    m.wait(0x100)
+
+
+def two_streams(m, i):
+    """Neither the kernels nor the copies that follow each other are on one stream."""
+    for k in range(12):
+        m.launch("elementwise", 1_500, (0x100, 0x300)[k % 2])
+    for k in range(12):
+        m.copy_async(1_000, (0x100, 0x300)[k % 2], 4096)
+    m.wait()
+
+
+def long_kernels(m, i):
+    for _ in range(20):
+        m.launch("elementwise", 55_000)
+    m.wait(0x100)
+
+
+def range_with_wait(m, i):
+    def part():
+        launches(m, 4, 2_000)
+        m.wait(0x100)
+        launches(m, 4, 2_000)
+    launches(m, 4, 2_000)
+    m.range("layer", part)
+    m.wait(0x100)
+
+
+def range_of_graph(m, i):
+    """The layer consists of graphs already; the rest is launched by itself."""
+    m.range("layer", lambda: [m.graph(3_000) for _ in range(3)])
+    launches(m, 6, 2_000)
+    m.wait(0x100)
+
+
+def range_of_all(m, i):
+    """All is in the range: it is the step."""
+    m.range("layer", lambda: launches(m, 12, 2_000))
     m.wait(0x100)
 
 
@@ -674,3 +737,9 @@ PLANTED = [
 ]
 HEALTHY = [(healthy_kernels, "kernel"), (healthy_graph, "graph"), (healthy_copies, "kernel"), (healthy_event, "kernel"), (healthy_streams, "kernel"),
            (healthy_copy, "kernel")]
+
+# Changes that a report proposes by itself, and the program with each: its costs, or another program; then loops for which it proposes none.
+PROPOSED = [(copies, "batch:cuMemcpyHtoDAsync", one_copy), (elementwise, "fuse:elementwise", {"fuse": "elementwise"}),
+            (queried, "cache:cuPointerGetAttribute", {"free": ["cuPointerGetAttribute"]}), (in_ranges, "graph:layer", {"graph": "layer"}),
+            (small_collectives, "fuse:ncclDevKernel_AllReduce_Sum_f32_RING_LL", one_bucket)]
+NOT_PROPOSED = [once, polled, two_streams, long_kernels, range_with_wait, range_of_graph, range_of_all]

@@ -97,8 +97,7 @@ static bool match_ranges(const struct steps *s, const struct step_change *c)
 	bool any = false;
 
 	for (uint32_t i = 0; i < s->ranges.cnt; i++)
-		any |= ranges[i].pid == s->graph.calls[0].pid &&
-		       !strcmp(s->r->opts.changes[ranges[i].change].name, c->name);
+		any |= ranges[i].pid == s->graph.calls[0].pid && !strcmp(ranges[i].name, c->name);
 	return any;
 }
 

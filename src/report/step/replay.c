@@ -191,8 +191,7 @@ static double exec_factor(const struct step_sim *m, const struct step_exec *x)
 	return factor;
 }
 
-/* The thread's first interval that begins at this time or later. */
-static uint32_t first_seg(const struct step_graph *g, const struct step_thread *t, uint64_t ns)
+uint32_t step_first_seg(const struct step_graph *g, const struct step_thread *t, uint64_t ns)
 {
 	uint32_t lo = t->first, hi = t->first + t->cnt;
 
@@ -213,7 +212,7 @@ static void group_launches(struct step_sim *m, const struct step_thread *t, uint
 			   uint64_t to_ns)
 {
 	const struct step_graph *g = m->g;
-	uint32_t first = first_seg(g, t, from_ns), end = first, launches = 0, one = 0;
+	uint32_t first = step_first_seg(g, t, from_ns), end = first, launches = 0, one = 0;
 
 	while (end < t->first + t->cnt && g->segs[end].end_ns <= to_ns)
 		end++;
@@ -238,10 +237,8 @@ static int by_thread(const void *a, const void *b)
 
 static bool is_grouped(const struct step_sim *m, const struct step_range *r)
 {
-	const char *name = m->s->r->opts.changes[r->change].name;
-
 	for (unsigned i = 0; i < m->change_cnt; i++)
-		if (m->changes[i].kind == CHANGE_GRAPH && !strcmp(m->changes[i].name, name))
+		if (m->changes[i].kind == CHANGE_GRAPH && !strcmp(m->changes[i].name, r->name))
 			return r->pid == m->g->calls[0].pid;
 	return false;
 }
@@ -406,6 +403,8 @@ static bool is_joined(const struct step_sim *m, const struct step_call *a,
 		if (has_topic(a, &m->changes[i]) && has_topic(b, &m->changes[i]) &&
 		    a->is_htod == b->is_htod)
 			return true;
+		if (a->stream != b->stream)
+			continue;
 		if (m->changes[i].kind == CHANGE_BATCH && step_is_fn(a, name) &&
 		    step_is_fn(b, name))
 			return true;

@@ -59,6 +59,9 @@ struct step_sim {
 	bool *is_in_graph;	     /* of each interval: it would be part of a graph */
 };
 
+/* The thread's first interval that begins at this time or later. */
+uint32_t step_first_seg(const struct step_graph *g, const struct step_thread *t, uint64_t ns);
+
 /* STEP_TOPIC_IDLE has the time before an interval, and the interval. */
 #define IDLE_BEFORE 1
 #define IDLE_IN	    2

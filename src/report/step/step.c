@@ -70,6 +70,24 @@ static bool is_setup(enum api_op op)
 	}
 }
 
+/* A call of the program whose result it could keep. Queries of streams and events poll them. */
+static bool is_cacheable(const struct trace_event *ev)
+{
+	if (ev->is_error || ev->depth || ev->capturing)
+		return false;
+	switch (ev->fn->op) {
+	case OP_QUERY:
+	case OP_LOOKUP:
+	case OP_DESCRIBED:
+		return ev->fn->class != CLASS_STREAM && ev->fn->class != CLASS_EVENT;
+	case OP_CREATE:
+	case OP_DESTROY:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static enum step_kind kind_of_call(const struct trace_event *ev)
 {
 	if (ev->fn->api != API_CUDA)
@@ -141,6 +159,7 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 	};
 	c->is_dnn_setup = ev->fn->class == CLASS_DNN && is_setup(ev->fn->op);
 	c->is_top = !ev->is_error && call_is_top(ev);
+	c->is_cacheable = is_cacheable(ev);
 	if (communication_is_small(ev))
 		c->topics = 1 << STEP_TOPIC_COLLECTIVE;
 	if (ev->fn->api != API_CUDA)
@@ -208,28 +227,30 @@ static void note_name(struct steps *s, const char *name)
 		s->range_names[s->range_name_cnt++] = name;
 }
 
-/* Keeps the ranges that changes name. */
+/* Keeps NVTX ranges, and the operators that changes name: there are many. */
 static void on_range(struct steps *s, const struct trace_event *ev, const char *name)
 {
 	const struct report_opts *o = &s->r->opts;
+	bool is_kept = ev->kind == EVENT_RANGE;
 	struct step_range *range;
 
-	for (unsigned i = 0; i < o->change_cnt && name; i++) {
-		if (o->changes[i].kind != CHANGE_GRAPH || !*name || !*o->changes[i].name)
+	if (!name || !*name)
+		return;
+	for (unsigned i = 0; i < o->change_cnt; i++) {
+		if (o->changes[i].kind != CHANGE_GRAPH || !*o->changes[i].name)
 			continue;
 		note_name(s, name);
-		if (strcmp(o->changes[i].name, name) != 0)
-			continue;
-		range = ring_add(&s->ranges, sizeof(*range));
-		if (range)
-			*range = (struct step_range){
-				.start_ns = ev->start_ns,
-				.end_ns = ev->end_ns,
-				.pid = ev->pid,
-				.tid = ev->tid,
-				.change = i,
-			};
+		is_kept |= !strcmp(o->changes[i].name, name);
 	}
+	range = is_kept ? ring_add(&s->ranges, sizeof(*range)) : NULL;
+	if (range)
+		*range = (struct step_range){
+			.start_ns = ev->start_ns,
+			.end_ns = ev->end_ns,
+			.pid = ev->pid,
+			.tid = ev->tid,
+			.name = name,
+		};
 }
 
 static void steps_event(void *a, const struct trace_event *ev)

@@ -15,7 +15,7 @@
 #include "replay.h"
 #include "step.h"
 
-/* Calls, executions and ranges of changes that are kept, each: 55 MB together. */
+/* Calls, executions and ranges that are kept, each: 55 MB together. */
 #define STEP_KEPT (1u << 18)
 #define STEP_NONE UINT32_MAX
 
@@ -35,7 +35,7 @@ struct step_call {
 	uint8_t kind;	 /* enum step_kind */
 	uint16_t topics; /* bits of enum step_topic */
 	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking,
-		is_htod, is_pageable, is_dnn_setup, of_stream, of_event;
+		is_htod, is_pageable, is_dnn_setup, is_cacheable, of_stream, of_event;
 };
 
 struct step_exec {
@@ -100,11 +100,11 @@ struct step_path {
 	uint32_t cnt, cap;
 };
 
-/* An NVTX range or PyTorch operator whose name is that of a change. */
+/* An NVTX range, or a PyTorch operator whose name is that of a change. */
 struct step_range {
 	uint64_t start_ns, end_ns;
 	uint32_t pid, tid;
-	unsigned change; /* index in the report's options */
+	const char *name;
 };
 
 /* A process that a step waited for, as text: "rank 3". */
@@ -129,6 +129,15 @@ struct steps {
 	struct step_result res;
 };
 
+/* Changes to replay; each text once. */
+#define STEP_CANDIDATES	     (5 + 2 * STEP_PARTS + 4 * STEP_CANDIDATES_EACH)
+#define STEP_CANDIDATES_EACH 3
+struct step_change_list {
+	struct step_change of[STEP_CANDIDATES];
+	unsigned cnt;
+};
+struct step_sim;
+
 /* Returns false if memory is short or the process has no calls. */
 bool step_graph_make(struct steps *s, const struct iter_result *iter);
 void step_graph_free(struct step_graph *g);
@@ -143,6 +152,8 @@ void step_parts_make(struct steps *s, const struct iter_result *iter);
 void step_topics_make(struct step_graph *g);
 /* match.c: finds changes of --what-if that concern nothing. */
 void step_match_changes(struct steps *s);
+/* candidates.c: changes that may save time in the steps. The caller replays them. */
+void step_propose(const struct step_sim *m, bool has_graphs, struct step_change_list *l);
 /* The function of the call, its PyTorch operator, or a line or method in its Python stack has this
  * name. */
 bool step_is_fn(const struct step_call *c, const char *name);
@@ -168,7 +179,6 @@ const struct step_seg *step_seg_before(const struct step_graph *g, unsigned thre
 unsigned step_thread_of(const struct step_graph *g, uint32_t call);
 
 /* replay_make.c: windows: the steps, in their order. NULL: memory is short. */
-struct step_sim;
 struct step_sim *step_sim_new(const struct steps *s, const struct step_window *windows,
 			      uint64_t cnt);
 void step_sim_free(struct step_sim *m);

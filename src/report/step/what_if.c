@@ -8,14 +8,8 @@
 
 #include "report/layers/communication.h"
 
-#define BEST	   3	/* changes that are proposed */
-#define WORTH	   0.01 /* share of the steps' time that a proposed change saves at least */
-#define CANDIDATES (5 + 2 * STEP_PARTS)
-
-struct list {
-	struct step_change of[CANDIDATES];
-	unsigned cnt;
-};
+#define BEST  3	   /* changes that are proposed */
+#define WORTH 0.01 /* share of the steps' time that a proposed change saves at least */
 
 /* Replayed lengths of the steps: their quartiles and sum. */
 static void measure(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
@@ -36,52 +30,6 @@ static void measure(struct step_sim *m, const struct step_window *windows, uint6
 	to->low_ns = buf[(cnt - 1) / 4];
 	to->high_ns = buf[cnt - 1 - (cnt - 1) / 4];
 	to->change = change_cnt ? changes[0] : (struct step_change){0};
-}
-
-static void propose(struct list *l, const char *fmt, const char *name)
-{
-	char text[CHANGE_NAME + 16];
-	int len = snprintf(text, sizeof(text), fmt, name);
-
-	if (l->cnt == CANDIDATES || len < 0 || (size_t)len >= sizeof(text))
-		return;
-	for (unsigned i = 0; i < l->cnt; i++)
-		if (!strcmp(l->of[i].text, text))
-			return;
-	if (step_change_read(text, len, &l->of[l->cnt]))
-		l->cnt++;
-}
-
-/* Changes to the parts of the median step that a program can do without. */
-static void propose_all(const struct steps *s, bool has_graphs, struct list *l)
-{
-	const struct step *m = &s->res.steps[STEP_MEDIAN];
-	char number[16];
-	uint32_t rank;
-
-	if (s->res.late_pid && communication_rank(s->r, s->res.late_pid, &rank)) {
-		snprintf(number, sizeof(number), "%u", rank);
-		propose(l, "on-time:%s", number);
-	}
-	if (s->graph.exec_cnt && !has_graphs)
-		propose(l, "%s", "graph");
-	propose(l, "%s", "plans");
-	if (s->graph.exec_cnt) {
-		propose(l, "%s", "pinned");
-		propose(l, "%s", "overlap-copies");
-	}
-	for (unsigned i = 0; i < m->part_cnt; i++) {
-		const struct step_part *p = &m->parts[i];
-
-		if (!p->name)
-			continue;
-		if (p->kind == STEP_MEMORY || p->kind == STEP_MODULE || p->kind == STEP_BUILD_GRAPH)
-			propose(l, "drop:%s", p->name);
-		else if (p->kind == STEP_RETURN && s->graph.exec_cnt)
-			propose(l, "no-wait:%s", p->name);
-		else if (p->kind == STEP_COMMUNICATION)
-			propose(l, "%s", "overlap-comm");
-	}
 }
 
 static void keep_best(struct step_result *res, unsigned first, const struct step_what_if *w)
@@ -279,7 +227,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 	struct step_result *res = &s->res;
 	struct communication_late late;
 	struct step_what_if w = {0};
-	struct list l = {0};
+	struct step_change_list l = {0};
 	unsigned first;
 
 	for (uint64_t i = 0; i < cnt; i++)
@@ -294,7 +242,7 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 				 s->graph.exec_cnt && !has_graphs, res);
 		replay_asked(s, m, windows, cnt, buf);
 		step_match_changes(s);
-		propose_all(s, has_graphs, &l);
+		step_propose(m, has_graphs, &l);
 		first = res->what_if_cnt;
 		for (unsigned i = 0; i < l.cnt; i++) {
 			measure(m, windows, cnt, &l.of[i], 1, buf, &w);
