@@ -516,6 +516,9 @@ void clients__look(struct inject *in, uint64_t now)
 		if (p->pidfd >= 0 && !p->generation && in->o.probes)
 			in->o.probes->process(in->o.ctx, p->pid, &p->generation, &level);
 		if (p->pidfd >= 0 && clients__has_ended(p)) {
+			/* Its calls come before its end, also if it made them after this look
+			 * began. */
+			now = now_ns();
 			if (!p->ended_ns)
 				p->ended_ns = now;
 			if ((in->o.probes || exit_code(p, &code)) && now - p->ended_ns < max)
