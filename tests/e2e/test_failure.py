@@ -122,6 +122,25 @@ def endless():
     return p
 
 
+def late(*found, hangs=False, synced=False):
+    """A program that is older than the trace, which has these lookups of kernels."""
+    def plant():
+        p = Program()
+        p.lines.clear()
+        if synced:
+            p.sync()
+        for kernel, stream in ("other()", "0x20"), ("bad(float*)", "0x10"), ("other()", "0x10"):
+            if kernel in found:
+                p.add("module", "lookup", "cuModuleGetFunction", kernel=kernel, args={"hfunc": "0x5", "hmod": "0x6", "name": kernel})
+            p.launch(kernel, stream)
+        if hangs:
+            p.hang(args={})
+        else:
+            p.sync(*ILLEGAL)
+        return p
+    return plant
+
+
 def flag_of_the_host():
     p = started()
     p.add("stream", "memop", "cuStreamWaitValue32", stream="0x10", args={"stream": "0x10"})
@@ -195,6 +214,11 @@ PLANTED = {
     "assertion": (fault(710, "CUDA_ERROR_ASSERT"), "fault", True, "bad(float*)", None, "failed an assertion"),
     "two candidates": (fault(*ILLEGAL, before=lambda p: p.launch("other()", "0x20")), "fault", False, "other()", None, "One of 2 submissions"),
     "two candidates, one new": (fault(*ILLEGAL, before=healthy_beside), "fault", False, "bad(float*)", None, "most likely bad(float*), of which no earlier launch is known"),
+    "late": (late(), "fault", False, "other()", None, "One of 3 submissions accessed an address that is not valid: the first is other()"),
+    "late, one found": (late("bad(float*)"), "fault", False, "bad(float*)", None, "most likely bad(float*), the only one that the program looked up after the trace began"),
+    "late, both found": (late("bad(float*)", "other()"), "fault", False, "other()", None, "the first is other()"),
+    "late, synchronized": (late("bad(float*)", synced=True), "fault", False, "bad(float*)", None, "most likely bad(float*), the only one that the program looked up"),
+    "late and endless": (late("bad(float*)", hangs=True), "hang", False, "bad(float*)", None, "bad(float*), the only one that the program looked up after the trace began"),
     "endless kernel": (endless, "hang", True, "bad(float*)", None, "bad(float*) runs"),
     "flag of the host": (flag_of_the_host, "hang", True, None, None, "waits for a value in memory"),
     "event never recorded": (event_never_recorded, "hang", False, None, None, "the event 0xe1, which the trace has no record of"),

@@ -111,8 +111,13 @@ def pending(o, lines, case, until):
         w.done |= w.call["id"] in ran
     p.close()
     completed = {w.call.get("kernel") for w in p.works if w.done}
+    # Of a process that is older than the trace, kernels may have run before, unless they were looked up in it.
+    before = [x for x in lines[:at] if x.get("pid") == case["pid"]]
+    whole = any(x["type"] == "process" or (x["name"] == "cuInit" and x.get("result") == 0) for x in before)
+    found = {x["kernel"] for x in before if x.get("op") == "lookup" and "kernel" in x and "name" in x.get("args", {}) and x.get("result") == 0}
     for w in p.works:
         w.is_new, w.done = w.call.get("kernel") not in completed | {None}, w.was_done
+        w.older = w.is_new and not whole and w.call["kernel"] not in found
     ran = {x["call_id"] for x in lines if x["type"] == "gpu" and "call_id" in x and "graph_node" not in x and o.span(x)[1] <= until}
     for w in p.works:
         w.done |= w.call["id"] in ran
@@ -124,7 +129,7 @@ def held(lines, case):
     """Blocks of the device that the process had, if nothing but plain allocations made them. Else None."""
     blocks = {}
     for x in lines:
-        if x.get("id") == case["id"]:
+        if x.get("id") == case["id"] and "symbol" in x:
             return blocks
         if x.get("pid") != case["pid"] or x["type"] != "memory" or x.get("result") or x.get("unfinished"):
             continue
@@ -137,11 +142,16 @@ def held(lines, case):
     return blocks
 
 
+def in_time(lines):
+    """In the order in which they ended: lines of other threads and of samples may come later in the file."""
+    return sorted(lines, key=lambda x: x.get("ts", 0) + (x.get("duration_us") or x.get("elapsed_us") or 0) / 1e3)
+
+
 def others(lines, case):
     """{process: bytes} of the other processes in NVML's last sample before; {} if it is not known which process is this one, or with several GPUs."""
     sample, found = {}, {}
-    for x in lines:
-        if x.get("id") == case["id"]:
+    for x in in_time(lines):
+        if x.get("id") == case["id"] and "symbol" in x:
             break
         if x["type"] == "gpu_stats" and x["op"] == "process" and "memory_used" in x:
             sample[x["pid"]] = x["memory_used"]
@@ -154,6 +164,7 @@ def others(lines, case):
 
 def busy(o, lines, case):
     """(of all, of the process) in percent, by NVML's last sample before the line of a wait, if it was during the wait."""
+    lines = in_time(lines)
     sample, found, at = {}, (None, None), next(x for x in lines if x.get("id") == case["id"] and "symbol" in x)
     for x in lines[:lines.index(at)]:
         if x["type"] == "gpu_stats" and x["op"] == "process":
@@ -175,7 +186,7 @@ def check(o, d, lines, report):
         if case["kind"] == "fault":
             code = [w for w in left if w.call["name"] not in BESIDES and w.call["op"] != "memop"
                     and (case["error"] in ONLY_CODE or w.call["type"] in ("kernel", "graph"))]
-            code.sort(key=lambda w: 0 if w.is_new else 1 if w.call["type"] != "transfer" else 2)
+            code.sort(key=lambda w: w.older if w.is_new else 2 if w.call["type"] != "transfer" else 3)
             d.law(f"{where}: new suspects", [s.get("new", False) for s in case["suspects"]] == [w.is_new for w in code[:8]])
             d.same(f"{where}.suspect_count", case["suspect_count"], len(code))
             d.law(f"{where}: other suspects: {[s['id'] for s in case['suspects']]}", [s["id"] for s in case["suspects"]] == [w.call["id"] for w in code[:8]])

@@ -124,7 +124,8 @@ static void on_call(struct failure *f, const struct trace_event *ev)
 	p = fail_proc_get(f, ev->pid);
 	if (!p)
 		return;
-	p->work.from_start |= ev->fn->class == CLASS_INIT && !strcmp(ev->fn->name, "cuInit");
+	p->work.whole |= ev->fn->class == CLASS_INIT && !strcmp(ev->fn->name, "cuInit");
+	p->work.from_start |= p->work.whole;
 	if (ev->capture || ev->capturing)
 		return;
 	ctx = memory_context(f->r, ev);
@@ -142,7 +143,7 @@ static void on_process(struct failure *f, const struct trace_event *ev)
 		return;
 	inflight__free(&p->work);
 	/* Neither the child of a fork nor a new program has CUDA state. */
-	p->work.from_start = true;
+	p->work.from_start = p->work.whole = true;
 }
 
 static void failure_event(void *a, const struct trace_event *ev)

@@ -32,19 +32,16 @@ static void add(struct heads *h, const struct work *x)
 		h->of[h->cnt++] = x;
 }
 
-/* Copies end by themselves, so kernels come first, and among them those that had never completed
- * before. */
+/* Copies end by themselves, so kernels come first, and among them those that are new. */
 static void list_heads(struct inflight *work, struct fail_case *c, const struct heads *h)
 {
 	c->suspect_cnt = h->cnt;
-	for (unsigned rank = 3; rank--;) {
+	for (unsigned likely = LIKELY_MAX + 1; likely--;) {
 		for (unsigned i = 0; i < h->cnt && c->listed_cnt < SUSPECTS_MAX; i++) {
-			bool is_new = inflight__is_new(work, h->of[i]);
+			struct work x = *h->of[i];
 
-			if ((unsigned)runs_code(h->of[i]) + is_new != rank)
-				continue;
-			c->suspects[c->listed_cnt] = *h->of[i];
-			c->suspects[c->listed_cnt++].is_new = is_new;
+			if (inflight__likely(work, &x) == likely)
+				c->suspects[c->listed_cnt++] = x;
 		}
 	}
 }

@@ -510,6 +510,8 @@ void inflight__event(struct inflight *f, const struct trace_event *ev, uint64_t 
 		}
 	} else if (ev->fn->op == OP_SYNC) {
 		on_waited(f, ev, ctx);
+	} else if (ev->fn->op == OP_LOOKUP) {
+		inflight__found(f, ev);
 	} else if ((ev->has & HAS_STREAM) && ev->fn->class != CLASS_EVENT) {
 		on_stream_call(f, ev, ctx);
 	} else if (ev->fn->class == CLASS_EVENT && (ev->has & HAS_CU_EVENT)) {
@@ -539,6 +541,7 @@ void inflight__free(struct inflight *f)
 	keys__free(&f->stream_keys);
 	keys__free(&f->event_keys);
 	keys__free(&f->completed);
+	keys__free(&f->found);
 	memlimit_free(f->streams);
 	memlimit_free(f->events);
 	memlimit_free(f->ring);

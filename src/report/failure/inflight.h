@@ -52,7 +52,8 @@ struct work {
 	uint32_t grid[3], block[3];
 	uint32_t tid, stream;
 	bool has_config;
-	bool is_new; /* a suspect: inflight__is_new() */
+	bool is_new;	   /* a suspect: inflight__is_new() */
+	bool may_be_older; /* a suspect: inflight__may_be_older() */
 	/* The first addresses of its parameters, and which of them leads to the fault. */
 	uint8_t addr_cnt, link_addr;
 	bool addrs_known; /* these are all addresses in its parameters */
@@ -91,6 +92,7 @@ struct inflight {
 	struct keys stream_keys, event_keys;
 	struct keys
 		completed; /* kernels of which a launch had completed: inflight__note_completed() */
+	struct keys found; /* kernels that the program looked up, if it is older than the trace */
 	struct inflight_stream *streams;
 	struct inflight_event *events;
 	unsigned stream_cap, event_cap, stream_cnt;
@@ -103,7 +105,8 @@ struct inflight {
 	uint64_t ctx;	    /* the first context that was seen; 0: none */
 	uint32_t queue;	    /* streams whose completion other streams may follow from */
 	bool several_ctx;
-	bool from_start; /* no work can have been submitted before the trace */
+	bool from_start; /* no work of before the trace can be pending */
+	bool whole;	 /* the trace has the begin of the process */
 };
 
 /* Updates from a call. ctx: the context that it submits to or waits for; 0: unknown. */
@@ -129,6 +132,13 @@ void inflight__each(const struct inflight *f, void (*fn)(void *ctx, const struct
 void inflight__note_completed(struct inflight *f);
 /* Returns whether x launches a kernel of which no launch was known to have completed. */
 bool inflight__is_new(struct inflight *f, const struct work *x);
+/* Returns whether x launches a kernel that may have run before the trace began: the process is
+ * older, and so is the handle of the kernel. Runtimes look a kernel up before its first launch. */
+bool inflight__may_be_older(struct inflight *f, const struct work *x);
+/* How likely x is to run, or to have failed: kernels that ran for the first time, those that may
+ * have, other code, the rest. 3 to 0; sets what x says about it. */
+#define LIKELY_MAX 3
+unsigned inflight__likely(struct inflight *f, struct work *x);
 /* The work that must complete next before the stream can continue, following its waits for other
  * streams. NULL: none is known. */
 const struct work *inflight__head(const struct inflight *f, uint32_t stream);

@@ -2,6 +2,9 @@
 /* Lists of pending work, and what a stream waits for. */
 #include "inflight_priv.h"
 
+#include "decode/cuda.h"
+#include "decode/ops.h"
+
 static const struct work *oldest_of(const struct inflight *f, uint32_t i)
 {
 	const struct inflight_stream *s = &f->streams[i];
@@ -119,4 +122,29 @@ void inflight__note_completed(struct inflight *f)
 bool inflight__is_new(struct inflight *f, const struct work *x)
 {
 	return x->kernel && keys__find(&f->completed, (uintptr_t)x->kernel) == KEYS_NONE;
+}
+
+void inflight__found(struct inflight *f, const struct trace_event *ev)
+{
+	uint64_t key = (uintptr_t)ev->launch.kernel;
+	bool by_name = ev->fn->arg_cnt > 2 && ev->fn->args[2].dir == DIR_IN_STR;
+
+	if (f->whole || !(ev->has & HAS_KERNEL) || !by_name || !key)
+		return;
+	if (has_room(&f->found, key, INFLIGHT_KERNELS_MAX))
+		keys_get(&f->found, key, INFLIGHT_KERNELS_MAX, MEMLIMIT_INFLIGHT);
+}
+
+bool inflight__may_be_older(struct inflight *f, const struct work *x)
+{
+	return !f->whole && x->kernel && keys__find(&f->found, (uintptr_t)x->kernel) == KEYS_NONE;
+}
+
+unsigned inflight__likely(struct inflight *f, struct work *x)
+{
+	x->is_new = inflight__is_new(f, x);
+	x->may_be_older = inflight__may_be_older(f, x);
+	if (x->is_new)
+		return x->may_be_older ? LIKELY_MAX - 1 : LIKELY_MAX;
+	return op_does(x->fn->op, DOES_LAUNCH) || op_does(x->fn->op, DOES_LAUNCH_GRAPH);
 }

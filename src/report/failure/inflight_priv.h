@@ -33,4 +33,7 @@ static inline bool has_room(struct keys *k, uint64_t key, uint32_t max)
 /* Notes that a launch of this kernel has completed. inflight_list.c */
 void inflight_note(struct inflight *f, const struct work *x);
 
+/* Notes the kernel of a lookup by name. inflight_list.c */
+void inflight__found(struct inflight *f, const struct trace_event *ev);
+
 #endif /* REPORT_FAILURE_INFLIGHT_PRIV_H */

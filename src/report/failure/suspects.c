@@ -59,31 +59,29 @@ struct listing {
 	struct fail_case *c;
 	struct inflight *work;
 	enum fault_work of;
-	bool code;   /* list what runs code; else the rest */
-	bool is_new; /* of these, kernels that had not completed before; else the rest */
+	unsigned likely; /* list those with this inflight__likely() */
 };
 
 static void list_suspect(void *ctx, const struct work *x)
 {
 	struct listing *l = ctx;
 	struct fail_case *c = l->c;
-	bool is_new = inflight__is_new(l->work, x);
+	struct work copy = *x;
 
-	if (!can_fault(x, l->of) || runs_code(x) != l->code || is_new != l->is_new ||
+	if (!can_fault(x, l->of) || inflight__likely(l->work, &copy) != l->likely ||
 	    x->start_ns > c->end_ns ||
 	    !inflight_in_context(l->work, &l->work->streams[x->stream], c->ctx))
 		return;
 	c->suspect_cnt++;
 	if (c->listed_cnt == SUSPECTS_MAX)
 		return;
-	c->suspects[c->listed_cnt] = *x;
-	c->suspects[c->listed_cnt++].is_new = is_new;
+	c->suspects[c->listed_cnt++] = copy;
 }
 
 void suspects_of_fault(struct failure *f, struct fail_case *c, enum fault_work of)
 {
 	struct fail_proc *p = fail_proc_get(f, c->pid);
-	struct listing l = {c, p ? &p->work : NULL, of, true, true};
+	struct listing l = {c, p ? &p->work : NULL, of, LIKELY_MAX + 1};
 
 	c->partial = !p || inflight_is_partial(&p->work);
 	if (!p)
@@ -91,11 +89,8 @@ void suspects_of_fault(struct failure *f, struct fail_case *c, enum fault_work o
 	inflight__note_completed(&p->work);
 	/* A kernel that has completed before is the less likely cause. The driver checks the ranges
 	 * of copies, so they are the least likely one. */
-	inflight__each(&p->work, list_suspect, &l);
-	l.is_new = false;
-	inflight__each(&p->work, list_suspect, &l);
-	l.code = false;
-	inflight__each(&p->work, list_suspect, &l);
+	while (l.likely--)
+		inflight__each(&p->work, list_suspect, &l);
 }
 
 static void drop_older(struct fail_case *c, const struct work *ran)

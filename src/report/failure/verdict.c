@@ -74,12 +74,27 @@ static bool is_only_new(const struct fail_case *c, unsigned cnt)
 	return cnt > 1 && c->listed_cnt > 1 && c->suspects[0].is_new && !c->suspects[1].is_new;
 }
 
-#define ONLY_NEW ", of which no earlier launch is known to have completed"
+/* Whether the first of cnt suspects is the only new one that cannot have run before the trace. */
+static bool is_only_found(const struct fail_case *c, unsigned cnt)
+{
+	return cnt > 1 && c->listed_cnt > 1 && c->suspects[1].is_new &&
+	       c->suspects[1].may_be_older && !c->suspects[0].may_be_older;
+}
+
+#define ONLY_NEW   ", of which no earlier launch is known to have completed"
+#define ONLY_FOUND ", the only one that the program looked up after the trace began"
+
+/* Why the first of cnt suspects is the likely one; NULL: it is not. */
+static const char *why_likely(const struct fail_case *c, unsigned cnt)
+{
+	return is_only_new(c, cnt) ? ONLY_NEW : is_only_found(c, cnt) ? ONLY_FOUND : NULL;
+}
+
 #define ONLY_LED ", the only one with a parameter that leads to the memory of the fault"
 
 static void say_suspects(struct fail_case *c, const char *what)
 {
-	bool is_likely = c->linked || is_only_new(c, c->suspect_cnt);
+	const char *why = c->linked ? ONLY_LED : why_likely(c, c->suspect_cnt);
 	char name[NAME_SZ];
 
 	if (!c->listed_cnt) {
@@ -98,14 +113,11 @@ static void say_suspects(struct fail_case *c, const char *what)
 		return;
 	}
 	say(c, "One of %u submissions %s%s %s%s", c->suspect_cnt, what,
-	    is_likely ? ", most likely" : ": the first is", name,
-	    c->linked	? ONLY_LED
-	    : is_likely ? ONLY_NEW
-			: "");
+	    why ? ", most likely" : ": the first is", name, why ?: "");
 	say_launched(c, &c->suspects[0]);
 	for (unsigned i = 1; i < c->listed_cnt && i < 3; i++) {
 		submission_name(&c->suspects[i], name, sizeof(name));
-		say(c, "; %s %s", is_likely ? "or" : "then", name);
+		say(c, "; %s %s", why ? "or" : "then", name);
 	}
 }
 
@@ -293,7 +305,7 @@ static void say_head(struct fail_case *c)
 	if (heads > 1)
 		say(c,
 		    "The first work of each of %u streams that is not known to have completed: %s%s",
-		    heads, name, is_only_new(c, heads) ? ONLY_NEW : "");
+		    heads, name, why_likely(c, heads) ?: "");
 	else if (is_host_function(x))
 		say(c, "The host function of %s has %snot returned", name,
 		    c->certain ? "" : "probably ");
