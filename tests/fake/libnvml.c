@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A mock of libnvidia-ml.so.1. Its values are in $FAKE_NVML, words NAME=NUMBER:
- *   devices=N, mig=N (MIG devices of GPU 0), gpm=1, pids=A,B (processes on GPU 0)
+ *   devices=N, mig=N (MIG devices of GPU 0), gpm=1, pids=A,B (processes on GPU 0),
+ *   pidfile=FILE (has them)
  *   util, memory_mib, power_mw, reasons, xid (reported at the third sample), ...: see number()
  *   nvmlFUNCTION=ERROR: it fails with this error   hang=nvmlFUNCTION   crash=nvmlFUNCTION
  *   hostile=1: names without an end, bytes that are no text, impossible numbers
@@ -29,6 +30,24 @@ static const char *word(const char *name)
 		p += len;
 	}
 	return NULL;
+}
+
+/* Numbers of processes, separated by commas. NULL: none. */
+static const char *pids_here(void)
+{
+	static char text[128], path[256];
+	const char *file = word("pidfile");
+	FILE *f;
+
+	if (!file)
+		return word("pids");
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(file, " "), file);
+	f = fopen(path, "re");
+	if (!f)
+		return NULL;
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	fclose(f);
+	return *text ? text : NULL;
 }
 
 static unsigned long long number(const char *name, unsigned long long otherwise)
@@ -241,7 +260,7 @@ struct util {
 int nvmlDeviceGetProcessUtilization(device d, struct util *u, unsigned *cnt,
 				    unsigned long long seen)
 {
-	const char *pids = word("pids");
+	const char *pids = pids_here();
 	unsigned room = *cnt, n = 0;
 	static unsigned long long now = 1000000;
 
@@ -319,7 +338,7 @@ struct process {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(device d, unsigned *cnt, struct process *p)
 {
-	const char *pids = word("pids");
+	const char *pids = pids_here();
 	unsigned room = *cnt, n = 0;
 
 	BEGIN;
