@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "wait_watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "event_copy.h"
+#include "report/failure/gpu_share.h"
 #include "util/memlimit.h"
 
 struct wait_watch {
 	struct event_copies *copies;
-	struct report *report;
+	struct report *report; /* NULL: only the use of the GPU is known */
 	struct trace_end end;
+	struct gpu_share gpu;
 };
 
 struct wait_watch *wait_watch__new(const struct trace_info *info, bool filtered)
@@ -30,26 +33,53 @@ struct wait_watch *wait_watch__new(const struct trace_info *info, bool filtered)
 	return w;
 }
 
+struct wait_watch *wait_watch__new_of_gpu(void)
+{
+	return calloc(1, sizeof(struct wait_watch));
+}
+
 void wait_watch__free(struct wait_watch *w)
 {
 	if (!w)
 		return;
-	report__free(w->report);
+	if (w->report)
+		report__free(w->report);
 	event_copies__free(w->copies);
+	gpu_share__free(&w->gpu);
 	free(w);
 }
 
 void wait_watch__event(struct wait_watch *w, const struct trace_event *ev)
 {
-	if (ev->kind == EVENT_STACK)
+	gpu_share__event(&w->gpu, ev);
+	if (ev->kind == EVENT_STACK || !w->report)
 		return;
 	memlimit_set_owner(w, ev->pid);
 	report__event(w->report, event_copy(w->copies, ev));
 }
 
+/* Neither the work nor the arguments of the call are known. */
+static void explain_call(const struct wait_watch *w, const struct trace_event *wait,
+			 struct failure_wait *res)
+{
+	struct gpu_load load = gpu_share_load(&w->gpu, wait->pid, wait->start_ns);
+	struct gpu_residents residents;
+	char share[512];
+
+	gpu_share_residents(&w->gpu, wait->pid, wait->start_ns, wait->end_ns, &residents);
+	gpu_share_text(&load, &residents, share, sizeof(share));
+	*res = (struct failure_wait){0};
+	snprintf(res->verdict, sizeof(res->verdict), "%s has not returned for %.1f s%s",
+		 wait->fn->name, event_duration_ns(wait) / 1e9, share);
+}
+
 void wait_watch__explain(struct wait_watch *w, const struct trace_event *wait,
 			 struct failure_wait *res)
 {
+	if (!w->report || !wait->word_cnt) {
+		explain_call(w, wait, res);
+		return;
+	}
 	memlimit_set_owner(w, wait->pid);
 	failure_wait(w->report, wait, res);
 }

@@ -11,6 +11,8 @@ struct wait_watch;
 /* info must live as long. filtered: the trace leaves calls out, so nothing is certain. NULL: out of
  * memory. */
 struct wait_watch *wait_watch__new(const struct trace_info *info, bool filtered);
+/* Explains waits only by the use of the GPU. */
+struct wait_watch *wait_watch__new_of_gpu(void);
 void wait_watch__free(struct wait_watch *w);
 void wait_watch__event(struct wait_watch *w, const struct trace_event *ev);
 /* Explains a call in flight, from model__wait(). */

@@ -65,9 +65,8 @@ struct waits *waits__new(const struct waits_opts *o)
 	if (!w)
 		return NULL;
 	w->o = *o;
-	if (o->only_calls)
-		return w;
-	w->watch = wait_watch__new(&o->tracer->info, o->filtered);
+	w->watch = o->only_calls ? wait_watch__new_of_gpu()
+				 : wait_watch__new(&o->tracer->info, o->filtered);
 	if (w->watch)
 		return w;
 	free(w);
@@ -151,8 +150,7 @@ void waits__event(struct waits *w, const struct trace_event *ev)
 {
 	if (!w)
 		return;
-	if (w->watch)
-		wait_watch__event(w->watch, ev);
+	wait_watch__event(w->watch, ev);
 	if (ev->kind == EVENT_CALL && w->by_thread.first)
 		on_call(w, ev);
 }
@@ -252,11 +250,7 @@ static void explain(struct waits *w, const struct wait *x, const struct trace_ev
 	struct failure_wait r = {0};
 	char text[sizeof(r.verdict) + sizeof(r.advice) + 2], why[sizeof(text) + 256];
 
-	if (w->watch && call->word_cnt)
-		wait_watch__explain(w->watch, call, &r);
-	else
-		snprintf(r.verdict, sizeof(r.verdict), "%s has not returned for %.1f s",
-			 x->function, event_duration_ns(call) / 1e9);
+	wait_watch__explain(w->watch, call, &r);
 	snprintf(text, sizeof(text), "%s%s%s", r.verdict, *r.advice ? ": " : "", r.advice);
 	if (r.host_fn && x->state == STACK_READ)
 		explain_host_function(w, &r, x->uid, &ev, text, sizeof(text));

@@ -42,17 +42,19 @@ def hanging(private, *args, ms=6000, **env):
 def test_hang(private):
     """A wait beyond trace.hang_after has one dossier, with the kernel, the thread's stack, the call in flight, and NVML's samples."""
     d = private.daemon("hang", "trace.hang_after=1200ms", "recorder.after=100ms", "gpu_stats.interval=100ms", level="trace",
-                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": ""})
+                       env={"LD_LIBRARY_PATH": f"{O}/fakenvml", "FAKE_NVML": f"pidfile={private.folder}/pids"})
     # A long wait of another process that returned does not hide it.
     assert hanging(private, ms=1000).wait() == 0
     p = hanging(private)
+    (private.folder / "pids").write_text(f"{p.pid},1")
     until(lambda: dossiers(d), 30)
     folder = dossiers(d)[-1]
     assert re.fullmatch(rf"dossier-\d{{8}}T\d{{6}}Z-\d{{6}}-hang-{p.pid}", folder.name)
     assert folder.stat().st_mode & 0o777 == 0o700 and all(f.stat().st_mode & 0o777 == 0o600 for f in folder.iterdir())
     x = index(folder)
     assert (x["reason"], x["pid"], x["comm"], x["has_calls"]) == ("hang", p.pid, "hangs", True)
-    assert "cuStreamSynchronize has not returned" in x["cause"] and x["verdict"] and SPINS in x["verdict"], x
+    share = "kernels ran for 50 % of the time, kernels of this process for 50 %"
+    assert "cuStreamSynchronize has not returned" in x["cause"] and share in x["cause"] and share in x["verdict"] and x["verdict"] and SPINS in x["verdict"], x
     assert SPINS in (folder / "verdict.txt").read_text()
     verdict = json.loads((folder / "verdict.json").read_text())
     (failure,) = verdict["failure"]

@@ -26,7 +26,7 @@ static void failure__free(void *a)
 	keys__free(&f->proc_keys);
 	memlimit_free(f->procs);
 	memlimit_free(f->freed);
-	memlimit_free(f->slices);
+	gpu_share__free(&f->gpu);
 	torch_free(f);
 	free(f);
 }
@@ -156,12 +156,10 @@ static void failure_event(void *a, const struct trace_event *ev)
 		suspects_ran(f, ev);
 	else if (ev->kind == EVENT_XID)
 		xid_event(f, ev);
-	else if (ev->kind == EVENT_GPU_STATS)
-		gpu_sample(f, ev);
+	else if (ev->kind == EVENT_GPU_STATS || ev->kind == EVENT_CTXSW)
+		gpu_share__event(&f->gpu, ev);
 	else if (ev->kind == EVENT_ALLOCATOR)
 		torch_event(f, ev);
-	else if (ev->kind == EVENT_CTXSW)
-		resident_event(f, ev);
 	else if (ev->kind == EVENT_PROCESS)
 		on_process(f, ev);
 	else if (ev->kind == EVENT_TRACER && ev->tracer.process && !ev->tracer.over)

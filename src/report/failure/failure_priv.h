@@ -2,7 +2,7 @@
 /*
  * Explains failures from what the trace has. failure.c: finds them; suspects.c: work that had not
  * completed; xid.c: messages of the driver; address.c: memory at an address; params.c: parameters
- * of kernels that lead there; hang.c: waits that do not end; resident.c: who had the GPU then;
+ * of kernels that lead there; hang.c: waits that do not end; gpu_share.c: who had the GPU then;
  * oom.c: processes that hold memory; torch.c: PyTorch's allocator; growth.c: what steps leave;
  * verdict.c: sentences; print.c: output.
  */
@@ -10,6 +10,7 @@
 #define REPORT_FAILURE_FAILURE_PRIV_H
 
 #include "failure.h"
+#include "gpu_share.h"
 #include "inflight.h"
 #include "report/memory/memory.h"
 
@@ -66,45 +67,6 @@ struct holder {
 	const char *call;
 	uint64_t cnt, bytes, largest;
 	uint64_t recent; /* bytes that were allocated in the last minute */
-};
-
-/* A process on the GPU, by NVML. */
-struct gpu_user {
-	uint32_t pid;
-	const char *comm; /* NULL: unknown */
-	uint64_t bytes;
-	struct opt_u64 busy; /* as in gpu_load */
-};
-#define GPU_USERS_MAX 64
-/* A sample: its processes come before the device. */
-struct gpu_users {
-	struct gpu_user of[GPU_USERS_MAX];
-	unsigned cnt;
-};
-/* Shares of a sample's time in which a kernel ran, in thousandths of a percent. */
-struct gpu_load {
-	struct opt_u64 all, own; /* of any process, of the process that waits */
-};
-
-/* A time in which a process had a GPU. */
-struct gpu_slice {
-	uint64_t start_ns, end_ns;
-	uint32_t pid, minor;
-	const char *comm; /* NULL: unknown */
-};
-#define SLICES_MAX	  4096
-#define GPU_RESIDENTS_MAX 16
-
-/* Who had the GPU during a wait: times in nanoseconds. */
-struct gpu_residents {
-	uint64_t of_ns; /* the wait, as far as slices are known; 0: unknown */
-	uint64_t own_ns, others_ns;
-	struct {
-		uint32_t pid;
-		const char *comm;
-		uint64_t ns;
-	} of[GPU_RESIDENTS_MAX]; /* others */
-	unsigned cnt, most;	 /* most: the one with most time */
 };
 
 struct growth_block {
@@ -183,12 +145,7 @@ struct failure {
 	struct freed_block *freed; /* ring of FREED_MAX, from the first free on */
 	uint64_t freed_cnt;
 	struct torch_blocks *torch; /* NULL: none */
-	struct gpu_slice *slices;   /* ring of SLICES_MAX, from the first one on */
-	uint64_t slice_cnt;
-	uint64_t gpu_used, gpu_total;
-	struct gpu_users users, next_users; /* of the latest sample, of the next */
-	struct opt_u64 gpu_busy;	    /* as in gpu_load, at sample_ns */
-	uint64_t sample_ns;
+	struct gpu_share gpu;
 	/* Threads that --hang-after reported. */
 	struct {
 		uint32_t pid, tid;
@@ -256,16 +213,11 @@ void oom_event(struct failure *f, const struct trace_event *ev);
 void oom_retried(struct failure *f, const struct trace_event *ev);
 /* Drops failures after which the process got the memory. */
 void oom_finish(struct failure *f);
-void gpu_sample(struct failure *f, const struct trace_event *ev);
 
 /* torch.c */
 void torch_event(struct failure *f, const struct trace_event *ev);
 void torch_at_oom(struct failure *f, struct fail_case *c);
 void torch_free(struct failure *f);
-
-/* resident.c */
-void resident_event(struct failure *f, const struct trace_event *ev);
-void resident_find(const struct failure *f, struct fail_case *c);
 
 /* growth.c */
 void growth_add(struct fail_case *c, const struct memory_block *b);

@@ -139,18 +139,6 @@ static void list_work(struct inflight *work, struct fail_case *c, const struct t
 	c->behind = c->suspect_cnt - heads.cnt;
 }
 
-static struct gpu_load load_of(const struct failure *f, const struct fail_case *c)
-{
-	struct gpu_load load = {.all = f->gpu_busy};
-
-	if (f->gpu_total == UINT64_MAX || f->sample_ns < c->at_ns)
-		return (struct gpu_load){0};
-	for (unsigned i = 0; i < f->users.cnt; i++)
-		if (f->users.of[i].pid == c->pid)
-			load.own = f->users.of[i].busy;
-	return load;
-}
-
 static void explain(struct failure *f, struct fail_case *c, const struct trace_event *ev)
 {
 	struct fail_proc *p = fail_proc_get(f, ev->pid);
@@ -158,7 +146,7 @@ static void explain(struct failure *f, struct fail_case *c, const struct trace_e
 
 	c->ctx = ctx == CONTEXT_UNKNOWN ? 0 : ctx;
 	c->waited_ns = event_duration_ns(ev);
-	c->load = load_of(f, c);
+	c->load = gpu_share_load(&f->gpu, c->pid, c->at_ns);
 	c->partial = !p || inflight_is_partial(&p->work);
 	if (p)
 		list_work(&p->work, c, ev);

@@ -93,7 +93,7 @@ static int by_gpu_bytes(const void *a, const void *b)
 /* In a container NVML has other numbers for processes: then it is not known which one is ours. */
 static void list_others(struct failure *f, struct fail_case *c)
 {
-	struct gpu_users users = f->users;
+	struct gpu_users users = f->gpu.users;
 	unsigned cnt = 0;
 
 	bool is_there = false;
@@ -153,12 +153,12 @@ void oom_event(struct failure *f, const struct trace_event *ev)
 		return;
 	c->requested = c->largest = size;
 	c->device = memory_device(f->r, ev);
-	c->gpu_used = f->gpu_used;
-	c->gpu_total = f->gpu_total;
+	c->gpu_used = f->gpu.memory_used;
+	c->gpu_total = f->gpu.memory_total;
 	list_holders(f, c);
 	c->recent_freed = freed_since(f, c);
 	torch_at_oom(f, c);
-	if (f->gpu_total != UINT64_MAX)
+	if (f->gpu.memory_total != UINT64_MAX)
 		list_others(f, c);
 }
 
@@ -192,29 +192,4 @@ void oom_finish(struct failure *f)
 			f->cases[cnt++] = f->cases[i];
 	}
 	f->cnt = cnt;
-}
-
-/* With several GPUs it is not known which one the program uses. */
-void gpu_sample(struct failure *f, const struct trace_event *ev)
-{
-	const struct event_gpu_stats *x = &ev->gpu_stats;
-	struct gpu_users *u = &f->next_users;
-
-	if (!strcmp(ev->op, "process") && u->cnt < GPU_USERS_MAX)
-		u->of[u->cnt++] =
-			(struct gpu_user){ev->pid, ev->comm, x->memory_used.v, x->sm_util};
-	if (!strcmp(ev->op, "sample")) {
-		f->users = *u;
-		f->gpu_busy = x->util;
-		f->sample_ns = ev->start_ns;
-		u->cnt = 0;
-	}
-	if (strcmp(ev->op, "sample") != 0 || !x->memory_used.known || !x->memory_free.known)
-		return;
-	if (x->gpu.known && x->gpu.v)
-		f->gpu_total = UINT64_MAX;
-	if (f->gpu_total == UINT64_MAX)
-		return;
-	f->gpu_used = x->memory_used.v;
-	f->gpu_total = x->memory_used.v + x->memory_free.v;
 }

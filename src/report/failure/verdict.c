@@ -327,43 +327,10 @@ static void say_head(struct fail_case *c)
 		    HUMAN_COUNT(c->behind), noun(c->behind, " is", "s are"));
 }
 
-static void say_load(struct fail_case *c)
-{
-	const struct gpu_load *x = &c->load;
-
-	if (!x->all.known)
-		return;
-	if (!x->all.v) {
-		say(c, ". In NVML's last sample no kernel ran on the GPU");
-		return;
-	}
-	say(c, ". In NVML's last sample kernels ran for %.0f %% of the time", x->all.v / 1e3);
-	if (x->own.known)
-		say(c, ", kernels of this process for %.0f %%", x->own.v / 1e3);
-}
-
-static void say_residents(const struct failure *f, struct fail_case *c)
-{
-	const struct gpu_residents *r = &c->residents;
-
-	resident_find(f, c);
-	if (!r->of_ns)
-		return;
-	say(c,
-	    ". By the log of context switches, this process had the GPU for %.0f %% of the last %s",
-	    100.0 * r->own_ns / r->of_ns, HUMAN_TIME(r->of_ns));
-	if (!r->others_ns)
-		return;
-	say(c, ", others for %.0f %%", 100.0 * r->others_ns / r->of_ns);
-	if (!r->of[r->most].pid)
-		return;
-	say(c, ", most of it process %u", r->of[r->most].pid);
-	if (r->of[r->most].comm)
-		say(c, " (%s)", r->of[r->most].comm);
-}
-
 static void hang_verdict(struct failure *f, struct fail_case *c)
 {
+	char share[512];
+
 	/* The first work may have completed unseen, and a later one run. */
 	c->certain = c->suspect_cnt == 1 && !c->partial && trace_is_whole(f->r);
 	say(c, "%s has not returned for %s", c->fn->name, HUMAN_TIME(c->waited_ns));
@@ -379,8 +346,9 @@ static void hang_verdict(struct failure *f, struct fail_case *c)
 		say(c, ". The trace has no work that it waits for");
 		advise(c, "trace the program from its start, with launches");
 	}
-	say_load(c);
-	say_residents(f, c);
+	gpu_share_residents(&f->gpu, c->pid, c->at_ns, c->at_ns + c->waited_ns, &c->residents);
+	gpu_share_text(&c->load, &c->residents, share, sizeof(share));
+	say(c, "%s", share);
 }
 
 static void say_holders(struct fail_case *c)
@@ -445,7 +413,7 @@ static void say_others(struct fail_case *c)
 		if (c->other_cnt > 1)
 			say(c, "%s in ", HUMAN_BYTES(x->bytes));
 		say(c, "process %u", x->pid);
-		if (x->comm)
+		if (*x->comm)
 			say(c, " (%s)", x->comm);
 	}
 }
