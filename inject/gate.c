@@ -336,6 +336,17 @@ static bool try_often(struct gate *g, bool (*goes_on)(void))
 	return done;
 }
 
+bool gate_arm_again(struct process *p)
+{
+	struct gate *g = &p->gate;
+
+	g->started = g->small = 0;
+	g->passed_cnt = 0;
+	__atomic_add_fetch(&g->epoch, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&g->armed, 1, __ATOMIC_SEQ_CST);
+	return hooks_gate();
+}
+
 static bool goes_always(void)
 {
 	return true;
@@ -348,11 +359,7 @@ void gate_stop(struct process *p, gate_start_fn *stop)
 	bool done = false;
 	char who[16];
 
-	g->started = g->small = 0;
-	g->passed_cnt = 0;
-	__atomic_add_fetch(&g->epoch, 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&g->armed, 1, __ATOMIC_SEQ_CST);
-	hooks_gate();
+	gate_arm_again(p);
 	start_fn = stop;
 	while (!is_quiet() && !gate_threads_are_out(p, who) &&
 	       inject_now() - began < STOP_MAX_NS / 2)

@@ -17,6 +17,8 @@ typedef enum ct_cupti_state gate_start_fn(void);
 enum ct_cupti_state gate_run(struct process *p, gate_start_fn *start, bool (*goes_on)(void),
 			     char *why, size_t why_sz);
 
+/* The functions are hooked already. Returns false if none of them can pass the gate. */
+bool gate_arm_again(struct process *p);
 /* Stops CUPTI: calls stop() at such a moment, or after a while without. The functions are still
  * hooked.
  */

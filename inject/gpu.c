@@ -51,6 +51,8 @@
 #define GUARD_MAX_NS   1000000000ull
 #define EARLIER_MAX_NS 4000000000ull
 #define LAST_TRIES     10
+/* 1,024 processors. */
+#define CPU_WORDS 16
 /* CUPTI before 11.8 has no record of graph launches; 12.4 before Update 1 has no kernels. */
 #define VERSION_MIN 18
 #define VERSION_BAD 22
@@ -68,6 +70,7 @@ static struct {
 	int pid;
 	struct process *p; /* whose tracer receives the records */
 	bool is_late;	   /* CUPTI was started in a running program: never GRAPH_TRACE */
+	uint32_t request;  /* ct_shm.gpu_late that it answers */
 	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
 	bool has_thread, has_exit;
 	struct gpu_query *calls;
@@ -535,6 +538,13 @@ static void end_thread(void)
 		process_unhook();
 }
 
+/* The tracer wants no more times of this running program. */
+static bool is_revoked(void)
+{
+	return gpu.is_late &&
+	       __atomic_load_n(&gpu.p->shm->gpu_late, __ATOMIC_ACQUIRE) != gpu.request;
+}
+
 static void work(struct process *p, uint32_t alive)
 {
 	uint64_t flushed = inject_now(), clocked = flushed, looked = flushed, now;
@@ -542,7 +552,7 @@ static void work(struct process *p, uint32_t alive)
 	struct thread *t;
 
 	t = thread_begin(PLACE);
-	while (t && p->alive == alive && !p->set->ended) {
+	while (t && p->alive == alive && !p->set->ended && !is_revoked()) {
 		uint32_t bell = __atomic_load_n(&gpu.bell, __ATOMIC_ACQUIRE);
 
 		now = inject_now();
@@ -567,7 +577,7 @@ static void work(struct process *p, uint32_t alive)
 		await_bell(bell, WAIT_NS);
 	}
 	/* The trace has ended, and the tracer waits briefly for the records of its calls. */
-	if (t && p->set->ended) {
+	if (t && (p->set->ended || is_revoked())) {
 		take_last(t);
 		stalls_flush(t, inject_now());
 		__atomic_store_n(&shm_gpu()->given, 1, __ATOMIC_RELEASE);
@@ -576,6 +586,8 @@ static void work(struct process *p, uint32_t alive)
 		gate_stop(p, late_stop);
 	else
 		release();
+	if (is_revoked())
+		__atomic_store_n(&shm_gpu()->state, CT_CUPTI_NONE, __ATOMIC_RELEASE);
 	end_thread();
 }
 
@@ -759,7 +771,7 @@ static uint32_t late_alive;
 
 static bool late_goes_on(void)
 {
-	return gpu.p->alive == late_alive && !gpu.p->set->ended &&
+	return gpu.p->alive == late_alive && !gpu.p->set->ended && !is_revoked() &&
 	       __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) == RUNNING;
 }
 
@@ -785,12 +797,37 @@ static enum ct_cupti_state late_load(void)
 	return state;
 }
 
+/* A thread of the program has started ours: it may have a priority, or one processor. */
+static void be_ordinary(void)
+{
+	uint64_t all[CPU_WORDS];
+	int none = 0;
+
+	memset(all, 0xff, sizeof(all));
+	sys(SYS_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &none);
+	sys(SYS_sched_setaffinity, 0, sizeof(all), all);
+}
+
+static enum ct_cupti_state late_gate(void)
+{
+	if (gpu.p->gate.armed)
+		return CT_CUPTI_ON;
+	hooks_rest();
+	if (gate_arm_again(gpu.p))
+		return CT_CUPTI_ON;
+	strcpy(shm_gpu()->who, "its libcuda has no dispatch pointers");
+	return CT_CUPTI_BUSY;
+}
+
 static void *late_work(void *arg)
 {
 	enum ct_cupti_state state;
 
 	sys(SYS_prctl, PR_SET_NAME, "cudatrace-gpu");
+	be_ordinary();
 	state = late_load();
+	if (state == CT_CUPTI_ON)
+		state = late_gate();
 	if (state == CT_CUPTI_ON)
 		state = gate_run(gpu.p, late_start, late_goes_on, shm_gpu()->who,
 				 sizeof(shm_gpu()->who));
@@ -804,12 +841,17 @@ static void *late_work(void *arg)
 	return NULL;
 }
 
+static bool is_running(void)
+{
+	return gpu.has_thread && __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED;
+}
+
 /* The thread of the previous tracer ends when it has noticed the end of its trace. */
 bool gpu_await_end(void)
 {
 	uint64_t began = inject_now();
 
-	while (gpu.has_thread && __atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED) {
+	while (is_running()) {
 		if (inject_now() - began > EARLIER_MAX_NS)
 			return false;
 		nap();
@@ -827,12 +869,39 @@ static void late_reset(struct process *p)
 	gpu.pid = p->pid;
 	gpu.p = p;
 	gpu.is_late = true;
-	gpu.sums = p->set->gpu_time == CT_GPU_TIME_GRAPHS;
+	gpu.request = p->gpu_seen;
+	gpu.sums = gpu.request % (1u << CT_SHM_LATE_LOG) == CT_GPU_TIME_GRAPHS;
 	gpu.dropped = gpu.discarded = 0;
 	gpu.devices = 0;
 	forget_names();
 	late_alive = p->alive;
 	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shm_gpu()->given, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&shm_gpu()->state, CT_CUPTI_NONE, __ATOMIC_RELAXED);
+	__atomic_store_n(&shm_gpu()->late, gpu.request, __ATOMIC_RELEASE);
+}
+
+/* Returns whether this thread is the one that acts on the present request. */
+static bool take_request(struct process *p)
+{
+	uint32_t seen = __atomic_load_n(&p->gpu_seen, __ATOMIC_ACQUIRE);
+	uint32_t request = __atomic_load_n(&p->shm->gpu_late, __ATOMIC_ACQUIRE);
+
+	return p->alive && request != seen && request % (1u << CT_SHM_LATE_LOG) &&
+	       __atomic_compare_exchange_n(&p->gpu_seen, &seen, request, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+cold void gpu_look(struct process *p)
+{
+	int err = errno;
+
+	/* While the thread of the previous request stops CUPTI, the next one waits. */
+	if (__atomic_load_n(&p->shm->gpu_late, __ATOMIC_RELAXED) == p->gpu_seen || is_running() ||
+	    process_is_forked())
+		return;
+	gpu_begin_late();
+	errno = err;
 }
 
 void gpu_begin_late(void)
@@ -841,7 +910,7 @@ void gpu_begin_late(void)
 	enum ct_cupti_state state = CT_CUPTI_FAILED;
 	int err = -EBUSY;
 
-	if (!p->alive || p->set->gpu_time == CT_GPU_TIME_OFF)
+	if (!take_request(p))
 		return;
 	if (is_quiet())
 		err = -EPERM;
@@ -852,7 +921,9 @@ void gpu_begin_late(void)
 	}
 	if (!err)
 		return;
+	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_SEQ_CST);
 	gate_disarm(p);
+	__atomic_store_n(&p->shm->gpu.late, p->gpu_seen, __ATOMIC_RELAXED);
 	strcpy(p->shm->gpu.who, "pthread_create");
 	p->shm->gpu.code = err;
 	__atomic_store_n(&p->shm->gpu.state, state, __ATOMIC_RELEASE);

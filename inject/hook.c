@@ -217,6 +217,8 @@ static void hook_slot(const struct object *lib, uint32_t i, uint32_t id, struct 
 	if (inject_process->set->specs[id].of.level != CT_LEVEL_GONE) {
 		inject_is_hooked[id / 64] |= 1ull << (id % 64);
 		cnt->slots++;
+	} else if (!inject_process->hooks_all) {
+		return;
 	}
 	/* The function was already hooked under another name. */
 	if (!object_has(lib, now, true, false))
@@ -251,14 +253,31 @@ void unhook_all(void)
 	}
 }
 
-void hooks_gate(void)
+unsigned hooks_gate(void)
 {
+	unsigned cnt = 0;
+
 	for (uint32_t i = 0; i < CT_MAX_FUNCS; i++) {
 		if (!funcs[i].slot || !object_has(&inject_lib, funcs[i].slot, false, true))
 			continue;
 		__atomic_or_fetch(&inject_hooks[i].role, HOOK_GATED, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&inject_hooks[i].off_ns, 0, __ATOMIC_SEQ_CST);
+		cnt += inject_hooks[i].real != NULL;
 	}
+	return cnt;
+}
+
+void hooks_rest(void)
+{
+	struct process *p = inject_process;
+	struct hooked_cnt cnt = {0};
+	uint32_t max = id_max(p->set);
+
+	p->hooks_all = 1;
+	for (uint32_t id = 0; id < max; id++)
+		if (funcs[id].slot && !inject_hooks[id].real &&
+		    object_has(&inject_lib, funcs[id].slot, false, true))
+			hook_slot(&inject_lib, id, id, &cnt);
 }
 
 void *hook_beneath(const char *name)

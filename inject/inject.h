@@ -129,6 +129,8 @@ struct process {
 	struct ct_shm *shm;
 	uint64_t checked_ns; /* last check whether the tracer still exists */
 	uint32_t level;	     /* enum ct_proc_level, as last read */
+	uint32_t gpu_seen;   /* the last ct_shm.gpu_late that was acted on */
+	uint32_t hooks_all;  /* functions that are not traced are hooked, too */
 	uint32_t muted;	     /* functions are redirected, but probes still record their calls */
 	/* clock.c: nanoseconds per cycle times 2^32; 0: unknown. Then the time of the last
 	 * measurement. */
@@ -500,6 +502,8 @@ void nv_unfinished(struct thread *t, uint64_t now);
 void gpu_begin(void);
 /* In a running program, after the functions are hooked. */
 void gpu_begin_late(void);
+/* In any thread of the program, from time to time: does what the tracer has requested meanwhile. */
+void gpu_look(struct process *p);
 
 /* Waits until the thread of the previous tracer has ended. Returns false if it has not. */
 bool gpu_await_end(void);
@@ -530,8 +534,10 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 void hook_more(const struct ct_shm_set *set, const struct object *lib, struct hooked_cnt *cnt);
 bool hook_is_known(const struct object *lib);
 void unhook_all(void);
-/* Calls of the driver's hooked functions pass the gate from now on. */
-void hooks_gate(void);
+/* Calls of the driver's hooked functions pass the gate from now on. Returns their number. */
+unsigned hooks_gate(void);
+/* Hooks the driver's functions that are not traced, for the gate. */
+void hooks_rest(void);
 /* Hooks the pointers that nvtx/ has offered, if any. */
 void nvtx_hook(const struct ct_shm_set *set);
 /* Calls through a pointer of that name, which is not the driver's. */

@@ -360,7 +360,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		process_missed = first && how == CT_SHM_INJECTION && (!p->set->probed || w.again);
 		if (!p->set->probed)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
-		if (first && how == CT_SHM_LATE && p->set->gpu_time)
+		p->hooks_all = first && how == CT_SHM_LATE;
+		if (first && how == CT_SHM_LATE && p->shm->gpu_late)
 			gate_arm(p);
 		if (first)
 			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);

@@ -162,6 +162,7 @@ cold void thread_look(struct thread *t, uint64_t now)
 	t->look_ns = now + (t->look_cnt++ < LOOKS_FIRST ? 0 : LOOK_NS);
 	if (is_quiet())
 		return;
+	gpu_look(inject_process);
 	sys(SYS_prctl, PR_GET_NAME, name);
 	if (t->look_cnt > 1 && !memcmp(name, t->name, sizeof(name)))
 		return;

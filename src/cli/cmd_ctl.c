@@ -67,6 +67,7 @@ static void make_absolute(const char **word)
 int cmd_ctl(const struct opts *o)
 {
 	char *path = socket_path(o), *text;
+	unsigned cnt = o->files.cnt;
 	const char **words;
 	int status;
 
@@ -74,13 +75,17 @@ int cmd_ctl(const struct opts *o)
 		return 1;
 	if (o->files.cnt > 1 && !strcmp(o->files.v[0], "dump"))
 		make_absolute(&o->files.v[1]);
-	words = calloc(o->files.cnt + 2, sizeof(*words));
+	words = calloc(cnt + 3, sizeof(*words));
 	if (words) {
-		memcpy(words, o->files.v, o->files.cnt * sizeof(*words));
-		words[o->files.cnt] = "at";
-		words[o->files.cnt + 1] = o->ctl_at;
+		memcpy(words, o->files.v, cnt * sizeof(*words));
+		if (o->ctl_at) {
+			words[cnt++] = "at";
+			words[cnt++] = o->ctl_at;
+		}
+		if (o->trace.gpu_time)
+			words[cnt++] = "gpu-time";
 	}
-	text = words ? ctl_request(path, o->files.cnt + (o->ctl_at ? 2 : 0), words) : NULL;
+	text = words ? ctl_request(path, cnt, words) : NULL;
 	free(words);
 	free(path);
 	if (!text)

@@ -392,6 +392,12 @@ static void check_whole(const struct parse *p)
 			o->files.v[0]);
 	if (o->ctl_at && strcmp(o->files.v[0], "burst"))
 		opts__die("--at is for ctl burst; leave it out");
+	if (o->verb == VERB_CTL && o->trace.gpu_time) {
+		if (strcmp(o->files.v[0], "burst"))
+			opts__die("--gpu-time is for ctl burst; leave it out");
+		if (o->trace.gpu_time != CT_GPU_TIME_GRAPHS)
+			opts__die("ctl burst: --gpu-time takes no value; set trace.gpu_burst: nodes");
+	}
 	check_outputs(o);
 }
 

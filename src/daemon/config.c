@@ -41,6 +41,7 @@ static const struct key keys[] = {
 	KEY("trace.kernel", KEY_BOOL, trace.kernel, "false"),
 	KEY("trace.gpu_ctxsw", KEY_BOOL, trace.gpu_ctxsw, "false"),
 	KEY("trace.gpu_time", KEY_GPU_TIME, trace.gpu_time, "off"),
+	KEY("trace.gpu_burst", KEY_GPU_TIME, trace.gpu_burst, "off"),
 	NUM("trace.gpu_pending_size", KEY_SIZE, trace.gpu_pending_size, "6M", 1 << 20, false),
 	KEY("trace.inject", KEY_BOOL, trace.inject, "false"),
 	KEY("trace.inject_folder", KEY_TEXT, trace.inject_folder, "/run/cudatrace/inject"),
@@ -397,6 +398,8 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		config_wrong(&at, "dossier.per_hour must be at most %d", DOSSIERS_HOUR_MAX);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
+	if (c->trace.gpu_burst && !c->trace.inject)
+		config_wrong(&at, "trace.gpu_burst needs trace.inject: true");
 	for (unsigned i = 0; i < c->rule_cnt; i++)
 		if (c->rules[i].inject && !c->trace.inject)
 			config_wrong(&at, "rules: inject in line %u needs trace.inject: true",

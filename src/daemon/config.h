@@ -46,7 +46,7 @@ struct config {
 		enum api_detail detail;
 		bool kernel, gpu_ctxsw, inject;
 		bool kernel_args; /* with inject */
-		enum ct_gpu_time gpu_time;
+		enum ct_gpu_time gpu_time, gpu_burst; /* gpu_burst: by ctl burst */
 		char *inject_folder, *cupti; /* cupti "": search for it */
 		enum ct_redact redact;
 		uint64_t buffer_size, gpu_pending_size;
@@ -100,6 +100,11 @@ struct config_errors {
 static inline bool config__has_listener(const struct config *c)
 {
 	return c->trace.inject || c->trace.gpu_time;
+}
+/* Returns whether there may be GPU times. */
+static inline bool config__has_gpu_times(const struct config *c)
+{
+	return c->trace.gpu_time || c->trace.gpu_burst;
 }
 /* Returns the defaults. NULL: out of memory. */
 struct config *config__new(void);

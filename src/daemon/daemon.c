@@ -83,6 +83,7 @@ static void dump_for_cause(struct daemon *d)
 /* Work that is due after records were read, or by the clock. */
 static void after_turn(struct daemon *d)
 {
+	daemon__gpu_tick(d);
 	if (dprocs__clock(&d->procs, d->now)) {
 		/* A burst is its own file, unless other processes are traced all the time. */
 		tracer__drain_for(&d->t, DRAIN_MAX_NS);
@@ -119,7 +120,8 @@ static unsigned until_next(const struct daemon *d, size_t cnt)
 		return 0;
 	if (d->t.libs.pending_cnt || d->libs_look.on)
 		return DRAIN_SOON_MS;
-	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) || d->dossiers.cnt)
+	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) || d->dossiers.cnt ||
+	    daemon__any_gpu_burst(d))
 		return DRAIN_BUSY_MS;
 	next_ns = dprocs__next_ns(&d->procs, d->now);
 	if (next_ns < d->now + DRAIN_IDLE_MS * 1000000ull)
@@ -320,6 +322,7 @@ static int open_tracer(struct daemon *d)
 		/* Without trace.inject, uprobes record the calls of all processes, and the library
 		 * has only the GPU times. */
 		.gpu_time = d->cfg->trace.gpu_time,
+		.gpu_burst = d->cfg->trace.gpu_burst,
 		.inject_folder = d->cfg->trace.inject_folder,
 		.inject_slots_max = tasks / MEMORY_INPROC_PARTS,
 		.inject_counts_max = counts / MEMORY_INPROC_PARTS,
@@ -362,7 +365,7 @@ static int open_outputs(struct daemon *d, unsigned cpus)
 
 	d->formatter = formatter__new(&(struct formatter_opts){
 		.info = &d->t.info,
-		.wait = c->trace.gpu_time ? c->trace.gpu_pending_size : 0,
+		.wait = config__has_gpu_times(c) ? c->trace.gpu_pending_size : 0,
 		.threads = memory__writers(c, cpus),
 		.frames = daemon__wants_frames(c),
 		.file = daemon__file,

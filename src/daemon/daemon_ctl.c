@@ -78,6 +78,8 @@ static void put_proc(struct json *j, const struct daemon *d, const struct dproc 
 	if (p->burst_until_ns > d->now)
 		json_micro(j, "burst_left_ms", p->burst_until_ns - d->now);
 	json_u64(j, "bursts", p->bursts);
+	if (daemon__gpu_status(d, p->pid))
+		json_str(j, "gpu_burst", daemon__gpu_status(d, p->pid));
 	json_str(j, "namespace", p->labels.namespace);
 	json_str(j, "pod", p->labels.pod);
 	json_str(j, "container",
@@ -317,13 +319,38 @@ static void plan_burst(struct daemon *d, const char *time, uint32_t pid, uint64_
 		json_micro(j, "begins_in_ms", b.at_ns - now);
 }
 
+static void burst_gpu(struct daemon *d, uint32_t pid, const char *time, uint64_t ns, bool root,
+		      struct json *j)
+{
+	const char *why;
+
+	if (!pid || time) {
+		fail(j, "gpu-time is of one process, and begins at once: write burst PID [SECONDS] gpu-time");
+		return;
+	}
+	if (!root) {
+		fail(j, "only root may request GPU times of a running process");
+		return;
+	}
+	why = daemon__gpu_burst(d, dprocs__find(&d->procs, pid), ns);
+	if (why) {
+		fail(j, "no GPU times of process %u: %s", pid, why);
+		return;
+	}
+	json_str(j, "gpu_burst", daemon__gpu_status(d, pid));
+	json_micro(j, "ms", ns);
+}
+
 static void burst(struct daemon *d, int argc, char **argv, bool root, struct json *j)
 {
-	const char *time = argc > 2 && !strcmp(argv[argc - 2], "at") ? argv[argc - 1] : NULL;
+	bool gpu = argc > 1 && !strcmp(argv[argc - 1], "gpu-time");
+	const char *time;
 	uint64_t ns = d->cfg->sample.trace_ns;
 	uint32_t pid = 0;
 	int at = 1;
 
+	argc -= gpu;
+	time = argc > 2 && !strcmp(argv[argc - 2], "at") ? argv[argc - 1] : NULL;
 	if (time)
 		argc -= 2;
 
@@ -331,12 +358,16 @@ static void burst(struct daemon *d, int argc, char **argv, bool root, struct jso
 	if (at < argc && read_pid(argv[at], &pid))
 		at++;
 	if (at < argc && (opt_read_time(argv[at++], 1000000000, &ns) || !ns || at < argc)) {
-		fail(j, "write burst [PID] [SECONDS] [at TIME], as in burst 4711 10s");
+		fail(j, "write burst [PID] [SECONDS] [at TIME] [gpu-time], as in burst 4711 10s");
 		return;
 	}
 	if (pid &&
 	    !find_pid(d, pid, argc == 2 ? "; a time needs its unit, as in burst 10s" : "", j))
 		return;
+	if (gpu) {
+		burst_gpu(d, pid, time, ns, root, j);
+		return;
+	}
 	if (time) {
 		plan_burst(d, time, pid, ns, root, j);
 		return;

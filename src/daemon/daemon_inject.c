@@ -31,6 +31,8 @@ static void on_result(void *ctx, pid_t pid, const char *why)
 
 	dbg("process %d: %s", pid, why ?: "the library was loaded");
 	count(d, dprocs__find(&d->procs, pid), why);
+	if (why)
+		daemon__gpu_refused(d, pid, why);
 }
 
 int daemon__serve_inject(struct daemon *d)

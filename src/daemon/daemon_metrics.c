@@ -71,7 +71,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 		.driver_version = d->t.hostinfo.driver,
 		.hostname = d->t.hostinfo.uts.nodename,
 		.now_ns = now_ns(),
-		.gpu_time = d->cfg->trace.gpu_time,
+		.gpu_time = config__has_gpu_times(d->cfg),
 		.inject = d->cfg->trace.inject,
 		.inproc = d->t.arbiter ? arbiter__inproc_cnt(d->t.arbiter) : 0,
 		.dcgm = d->cfg->gpu_stats.interval_ns && d->cfg->gpu_stats.dcgm,

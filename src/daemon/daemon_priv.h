@@ -39,6 +39,21 @@ struct libs_look {
 };
 #define DAEMON_SIGNALS 4
 
+/* One of the last requests for GPU times of a running program (daemon_gpu.c). */
+#define GPU_BURSTS_MAX 8
+struct gpu_burst {
+	uint32_t pid; /* 0: free */
+	enum { GPU_BURST_ENTERS,
+	       GPU_BURST_STARTS,
+	       GPU_BURST_ON,
+	       GPU_BURST_STOPS,
+	       GPU_BURST_OVER } phase;
+	ct_generation generation;
+	uint64_t ns;
+	uint64_t limit_ns; /* when the phase ends; OVER: when it began */
+	char why[400];	   /* OVER: how it ended */
+};
+
 struct daemon {
 	const struct daemon_opts *o;
 	struct config *cfg;
@@ -85,6 +100,7 @@ struct daemon {
 	uint64_t dump_ns, dumped_ns, dumps;
 	struct dossiers dossiers;
 	uint64_t injections[LATE_RESULT_CNT];
+	struct gpu_burst gpu_bursts[GPU_BURSTS_MAX];
 	bool stopping;
 	bool failed; /* the daemon cannot continue */
 };
@@ -145,6 +161,17 @@ int daemon__serve_inject(struct daemon *d);
 const char *daemon__inject(struct daemon *d, struct dproc *p, bool gently);
 /* Once a second. */
 void daemon__inject_by_rules(struct daemon *d);
+
+/* daemon_gpu.c */
+/* Requests GPU times of a running program for ns. Returns NULL, or why not. */
+const char *daemon__gpu_burst(struct daemon *d, struct dproc *p, uint64_t ns);
+/* In each turn. */
+void daemon__gpu_tick(struct daemon *d);
+bool daemon__any_gpu_burst(const struct daemon *d);
+/* The library cannot enter the process. */
+void daemon__gpu_refused(struct daemon *d, uint32_t pid, const char *why);
+/* The phase of the last request for this process, or how it ended; NULL: there is none. */
+const char *daemon__gpu_status(const struct daemon *d, uint32_t pid);
 
 /* daemon_metrics.c */
 void daemon__read_counts(struct daemon *d);

@@ -76,7 +76,7 @@ void memory__set_limits(const struct config *c, struct quotas *q)
 unsigned memory__writers(const struct config *c, unsigned cpus)
 {
 	/* With GPU times, lines wait as text, which one thread formats. */
-	if (c->trace.gpu_time)
+	if (config__has_gpu_times(c))
 		return 0;
 	if (c->files.format_threads == CONFIG_FORMAT_THREADS_AUTO)
 		return workers__size(cpus);
@@ -132,7 +132,7 @@ uint64_t memory__max_bytes(const struct config *c, const struct quotas *q, unsig
 				    : 0);
 	/* The limit, plus the table of their calls. */
 	add(&s, "lines pending for GPU times",
-	    c->trace.gpu_time ? c->trace.gpu_pending_size + MIB : 0);
+	    config__has_gpu_times(c) ? c->trace.gpu_pending_size + MIB : 0);
 	add(&s, "lines on their way to files", formatter__max_bytes(memory__writers(c, cpus)));
 	add(&s, "control", CTL_SZ);
 	add(&s, "the rest", REST_SZ);

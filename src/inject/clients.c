@@ -149,6 +149,7 @@ static bool connect_client(struct inject *in, struct client *p, const struct ct_
 	else
 		p->generation = start * (1000000000ull / sysconf(_SC_CLK_TCK));
 	p->shm.mem->level = level;
+	gpu__connect(in, p, hello);
 	if (!clock_offset_of(p->pid, &offset))
 		warn("process %d: cannot read the offset of its time namespace: times of its "
 		     "calls may be wrong by that offset",
@@ -481,7 +482,7 @@ static void forget(struct inject *in, unsigned i, uint64_t now)
 		stalls__read_totals(p, now);
 		stalls__add_totals(p, &in->gone_stalls);
 	}
-	if (in->o.gpu_time) {
+	if (gpu__is_used(in)) {
 		gpu__look(in, p);
 		gpu__read_totals(p, now);
 		gpu__add_totals(p, &in->gone_gpu);

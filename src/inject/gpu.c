@@ -14,11 +14,66 @@ static void report(struct inject *in, struct client *p, const struct ct_shm_gpu 
 	in->o.on_gpu(in->o.ctx, p->pid, comm, gpu);
 }
 
+void gpu__connect(const struct inject *in, struct client *p, const struct ct_shm_hello *hello)
+{
+	p->can_gpu = hello->how != CT_SHM_CHILD;
+	if (!in->o.late || !in->o.gpu_time || hello->how != CT_SHM_LATE)
+		return;
+	p->gpu_request = 1u << CT_SHM_LATE_LOG | in->o.gpu_time;
+	p->shm.mem->gpu_late = p->gpu_request;
+}
+
+/* The state may answer an earlier request. */
+static bool has_answered(const struct client *p)
+{
+	return !p->gpu_request ||
+	       __atomic_load_n(&p->shm.mem->gpu.late, __ATOMIC_ACQUIRE) == p->gpu_request;
+}
+
+const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode)
+{
+	struct client *p = clients__living(in, pid);
+	uint32_t number;
+
+	if (!p)
+		return "the library is not in the process any more";
+	number = (p->gpu_request >> CT_SHM_LATE_LOG) + 1;
+	if (mode == CT_GPU_TIME_OFF) {
+		__atomic_store_n(&p->shm.mem->gpu_late, 0, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	if (!p->can_gpu)
+		return "a child of fork cannot use CUDA";
+	if (__atomic_load_n(&p->shm.mem->quiet, __ATOMIC_RELAXED))
+		return "it has installed a system call filter (seccomp) meanwhile; start it with trace.gpu_time";
+	if (!p->gpu_request &&
+	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_ON)
+		return "its GPU times are recorded already (trace.gpu_time)";
+	p->gpu_request = number << CT_SHM_LATE_LOG | mode;
+	p->gpu_reported = false;
+	__atomic_store_n(&p->shm.mem->gpu_late, p->gpu_request, __ATOMIC_RELEASE);
+	settings__changed(&in->settings);
+	return NULL;
+}
+
+bool inject__gpu_state(const struct inject *in, pid_t pid, struct ct_shm_gpu *gpu)
+{
+	const struct client *p = clients__living((struct inject *)in, pid);
+
+	*gpu = (struct ct_shm_gpu){0};
+	if (!p)
+		return false;
+	if (has_answered(p))
+		shm_copy(gpu, &p->shm.mem->gpu, sizeof(*gpu));
+	gpu->who[sizeof(gpu->who) - 1] = gpu->path[sizeof(gpu->path) - 1] = 0;
+	return true;
+}
+
 void gpu__look(struct inject *in, struct client *p)
 {
 	struct ct_shm_gpu copy;
 
-	if (p->gpu_reported ||
+	if (p->gpu_reported || !has_answered(p) ||
 	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_NONE)
 		return;
 	shm_copy(&copy, &p->shm.mem->gpu, sizeof(copy));
@@ -86,7 +141,7 @@ bool gpu__is_late(const struct inject *in, const struct ct_rec *rec)
 
 bool gpu__expects_more(const struct inject *in, uint64_t now)
 {
-	return (in->o.gpu_time || in->o.stalls) && !all_have_given(in) &&
+	return (gpu__is_used(in) || in->o.stalls) && !all_have_given(in) &&
 	       now - in->stopped_ns < GIVE_MAX_NS;
 }
 

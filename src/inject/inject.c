@@ -233,7 +233,7 @@ static void look_at(struct inject *in, struct client *p, uint64_t now, bool *who
 	bool of_it = true;
 
 	shm__find_slots(m);
-	if (in->o.gpu_time)
+	if (gpu__is_used(in))
 		gpu__look(in, p);
 	if (in->o.stalls)
 		stalls__look(in, p);

@@ -83,6 +83,7 @@ struct inject_opts {
 	/* --gpu-time. only_gpu: functions have probes, and the library supplies GPU times only;
 	 * cupti: path, or NULL */
 	enum ct_gpu_time gpu_time;
+	enum ct_gpu_time gpu_burst; /* inject__set_gpu() may be called; OFF: it is not */
 	bool only_gpu;
 	const char *cupti;
 	/* Receives the state of CUPTI in a process, once it is known. */
@@ -114,6 +115,12 @@ uint64_t inject__bad_records(const struct inject *in);
 void inject__gpu_totals(const struct inject *in, struct ct_shm_gpu *sum);
 /* --stalls: the same. */
 void inject__stalls_totals(const struct inject *in, struct ct_shm_stalls *sum);
+/* With gpu_burst: starts CUPTI in this running process, which has the library, or stops it (OFF).
+ * Returns NULL, or why not: a static text. */
+const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode);
+/* Its answer: state CT_CUPTI_NONE if it has not answered yet, or has stopped CUPTI. Returns false if
+ * the process is gone. */
+bool inject__gpu_state(const struct inject *in, pid_t pid, struct ct_shm_gpu *gpu);
 /* With a folder: returns the maximum memory here for processes with slots_max threads in all. */
 uint64_t inject__max_bytes(unsigned slots_max);
 /* Returns how many traced processes still run; the first max of them are in pids. */

@@ -244,6 +244,8 @@ struct client {
 	bool stalls_reported;
 	struct ct_shm_stalls stalls; /* as gpu */
 	bool gpu_reported;
+	bool can_gpu;	      /* it is no child of fork */
+	uint32_t gpu_request; /* ct_shm.gpu_late, the last one that was not OFF */
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */
@@ -418,6 +420,12 @@ void stalls__read_totals(struct client *p, uint64_t now);
 void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum);
 /* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);
+/* A process connects. */
+void gpu__connect(const struct inject *in, struct client *p, const struct ct_shm_hello *hello);
+static inline bool gpu__is_used(const struct inject *in)
+{
+	return in->o.gpu_time || in->o.gpu_burst;
+}
 /* At the end of the trace: reports processes in which CUPTI was not started. */
 void gpu__end(struct inject *in);
 void gpu__read_totals(struct client *p, uint64_t now);

@@ -69,7 +69,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	if (o->cupti)
 		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
 	s->only_gpu = o->only_gpu;
-	s->late = o->late;
+	s->late = o->late || o->gpu_burst;
 	s->only_table = o->folder && o->probes;
 	s->set->min_duration_ns = o->min_duration_ns;
 	s->set->stack_max = CT_STACK_MAX;

@@ -228,6 +228,9 @@ void sources__unfinished_counts(struct sources *ss, const struct count_reader *r
 int source_inject__serve_late(const struct sources *ss, bool sandbox,
 			      void (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 const char *source_inject__request_late(const struct sources *ss, pid_t pid, bool gently);
+/* inject__set_gpu() and inject__gpu_state() for the library's source. */
+const char *source_inject__set_gpu(const struct sources *ss, pid_t pid, enum ct_gpu_time mode);
+bool source_inject__gpu_state(const struct sources *ss, pid_t pid, struct ct_shm_gpu *gpu);
 /* late__start() for the library's source. */
 struct late;
 int source_inject__start_late(const struct sources *ss, struct late *l, const pid_t *pids,

@@ -107,6 +107,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.probes = t->arbiter || only_gpu ? &probes : NULL,
 		.late = t->o.late,
 		.gpu_time = t->o.gpu_time,
+		.gpu_burst = t->o.gpu_burst,
 		.only_gpu = only_gpu,
 		.cupti = t->o.cupti,
 		.on_gpu = on_gpu,
@@ -360,4 +361,18 @@ const char *source_inject__request_late(const struct sources *ss, pid_t pid, boo
 	const struct source *s = find(ss);
 
 	return s ? late_server__request(of(s), pid, gently) : "trace.inject is off";
+}
+
+const char *source_inject__set_gpu(const struct sources *ss, pid_t pid, enum ct_gpu_time mode)
+{
+	const struct source *s = find(ss);
+
+	return s ? inject__set_gpu(of(s), pid, mode) : "trace.inject is off";
+}
+
+bool source_inject__gpu_state(const struct sources *ss, pid_t pid, struct ct_shm_gpu *gpu)
+{
+	const struct source *s = find(ss);
+
+	return s && inject__gpu_state(of(s), pid, gpu);
 }

@@ -173,6 +173,11 @@ static const struct torch_lib *torch_lib_of(void *ctx, unsigned lib_id)
 	return attach__torch(t->att, lib_id);
 }
 
+static enum ct_gpu_time gpu_mode(const struct tracer *t)
+{
+	return t->o.gpu_time ? t->o.gpu_time : t->o.gpu_burst;
+}
+
 static int open_model(struct tracer *t)
 {
 	struct model_opts mo = {
@@ -190,9 +195,9 @@ static int open_model(struct tracer *t)
 		.python_check = {attach__is_code, &t->att},
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,
-		.gpu_time = t->o.gpu_time,
+		.gpu_time = gpu_mode(t),
 		.stalls = t->o.stalls,
-		.cupti_late = t->o.late,
+		.cupti_late = t->o.late || t->o.gpu_burst,
 		.redact = t->o.attach.redact,
 		.abi = &t->abi,
 		.quotas = &t->quotas,
@@ -350,7 +355,7 @@ void tracer__fill_info(struct tracer *t)
 				  : "inject";
 	info->redacted = api_redact_name(t->o.attach.redact);
 	info->kernel_probe = kernel_probe(t);
-	info->gpu_time = gpu_time_name(t->o.gpu_time);
+	info->gpu_time = gpu_time_name(gpu_mode(t));
 	info->stalls = t->o.stalls ? 1ull << t->o.stalls : 0;
 	info->gpu_ctxsw = t->gpu_ctxsw[0] ? t->gpu_ctxsw : NULL;
 	info->degraded = t->degraded;
@@ -512,7 +517,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	model__objects(t->model, end);
 	model__python(t->model, end);
 	end->python.on = t->o.attach.python;
-	end->gpu.on = t->o.gpu_time;
+	end->gpu.on = gpu_mode(t);
 	end->stalls.on = t->o.stalls;
 	model__gpu(t->model, end);
 	model__nvtx(t->model, end);

@@ -44,6 +44,8 @@ struct tracer_opts {
 	struct attach_opts attach; /* except fns and abi, which are the tracer's */
 	bool kernel_args;	   /* in-process */
 	enum ct_gpu_time gpu_time;
+	/* On request, of running programs: source_inject__set_gpu(). OFF: never. */
+	enum ct_gpu_time gpu_burst;
 	unsigned stalls;	  /* a sample each 2^stalls cycles; 0: off */
 	const char *cupti;	  /* path, or NULL */
 	bool measure_entries;	  /* also the cost of calls seen at their entry only */

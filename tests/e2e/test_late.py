@@ -119,7 +119,7 @@ def enter(p, path, seconds=0):
         os.unlink(path)
     with subprocess.Popen([CUDATRACE, *command(p, path)], stderr=subprocess.PIPE, text=True) as tracer:
         try:
-            until(lambda: has_entered(path))
+            until(lambda: has_entered(path) or tracer.poll() is not None)
             time.sleep(seconds)
         finally:
             tracer.send_signal(signal.SIGTERM)
@@ -136,8 +136,8 @@ def test_programs(tmp_path, built, kind):
         enter(p, tmp_path / "trace")
 
 
-# For a proof by hand, thousands: LATE_ATTACHES=300 tests/run.sh --long late -k often
-ATTACHES = int(os.environ.get("LATE_ATTACHES", "15"))
+# For a proof by hand, thousands: LATE_ATTACHES=300 LATE_SEED=1 tests/run.sh --long late -k often
+ATTACHES, SEED = int(os.environ.get("LATE_ATTACHES", "15")), os.environ.get("LATE_SEED", "")
 
 
 @pytest.mark.long
@@ -145,7 +145,7 @@ ATTACHES = int(os.environ.get("LATE_ATTACHES", "15"))
 def test_programs_often(tmp_path, built, kind):
     """Half of the tracers are killed at a random moment (LATE_KILLS=0: none)."""
     where = CONTAINERS["all"] if kind == "all" else ((), 0)
-    chance = random.Random(kind)
+    chance = random.Random(kind + SEED)
     os.chmod(os.environ["TMP"], 0o755)
     with program(built, "fork" if kind == "all" else kind, *where) as p:
         for n in range(ATTACHES):

@@ -6,13 +6,16 @@ real one may. Each launch after the start has a GPU time; reasons for having non
 import collections
 import contextlib
 import os
+import pathlib
 import platform
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from helpers.daemon import Daemon, for_all  # noqa: F401, a fixture
 from helpers.jsonl import Trace
 from helpers.live import compiled
 from helpers.run import CUDATRACE, FAKE, O, TESTS, cudatrace, needs_tracing, until
@@ -158,6 +161,58 @@ def test_tracer_is_killed(tmp_path, own):
             tracer.send_signal(signal.SIGKILL)
         time.sleep(5)
         Late(p, tmp_path).timed()
+
+
+def burst(d, p, why=None, seconds=1):
+    """ctl burst PID --gpu-time, until it is over."""
+    assert d.ctl("burst", p.pid, f"{seconds}s", "--gpu-time")["gpu_burst"] in ("enters", "starts")
+    until(lambda: d.process(p.pid)["gpu_burst"] not in ("enters", "starts", "on", "stops"), 30)
+    result = d.process(p.pid)["gpu_burst"]
+    assert why in result if why else result == "done", (result, d.log.read_text())
+
+
+def threads(p):
+    return {f.read_text().strip() for f in pathlib.Path(f"/proc/{p.pid}/task").glob("*/comm")}
+
+
+def burst_files(d):
+    """The traces of bursts that are finished."""
+    return [Trace(f) for f in sorted(d.files.iterdir()) if f.suffix == ".jsonl" and '"type":"gpu"' in f.read_text()]
+
+
+def test_burst(for_all, own):  # noqa: F811
+    """ctl burst PID --gpu-time: twice in a running program, which the library enters for it, and once where the program is refused."""
+    shutil.copytree(FAKE, for_all / "lib")
+    mine = shutil.copy(own, for_all / "late_gpu")
+    d = Daemon(for_all, own=True, trace="inject: true, gpu_time: graphs, gpu_burst: graphs", level="metrics", libcuda=for_all / "lib/libcuda.so.1")
+    path = f"{for_all}/lib:{O}/cupti"
+    with program(mine, 7, LD_LIBRARY_PATH=path) as p, program(mine, 1, LD_LIBRARY_PATH=path, FAKE_CUPTI="taken") as taken, \
+            program(mine, 1, LD_LIBRARY_PATH=path, CUDATRACE_NO_INJECT="1") as never:
+        until(lambda: all(d.process(x.pid) for x in (p, taken, never)))
+        for args, word in (((p.pid, "--gpu-time=nodes"), "trace.gpu_burst"), (("1s", "--gpu-time"), "of one process"),
+                           ((p.pid, "--at", "2030-01-01T00:00:00Z", "--gpu-time"), "of one process")):
+            ran = d.ask("burst", *args)
+            assert ran.status and word in ran.err and ran.err.count("\n") == 1, ran
+        # trace.gpu_time is of programs that load the library themselves.
+        d.ctl("inject", p.pid)
+        until(lambda: d.process(p.pid).get("inject") == "entered" and d.process(p.pid)["seen"] == "inproc")
+        time.sleep(0.3)
+        assert "cudatrace-gpu" not in threads(p) and not d.metric("cudatrace_gpu_executions_total")
+        burst(d, p)
+        until(lambda: not d.process(p.pid)["traced"] and len(burst_files(d)) == 1)
+        burst(d, p)
+        burst(d, taken, "in use already")
+        burst(d, never, "CUDATRACE_NO_INJECT")
+        until(lambda: not any(d.process(x.pid)["traced"] for x in (p, taken, never)) and len(burst_files(d)) == 2)
+        for t in burst_files(d):
+            (on,) = [e for e in t.ev if e.get("op") == "gpu-time" and e["name"] == "on"]
+            gpu = [e for e in t.ev if e["type"] == "gpu" and e["op"] in ("kernel", "graph")]
+            of = collections.Counter(e.get("call_id") for e in gpu)
+            within = [e for e in t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and on["ts"] + 20 < e["ts"] < on["ts"] + 900]
+            assert t.head["gpu_time"] == "graphs" and len(within) > 50 and {e["pid"] for e in gpu} == {p.pid}
+            assert t.end["drops"]["calls"] or all(of[e["id"]] == 1 for e in within), [e for e in within if of[e["id"]] != 1][:3]
+        assert d.metric("cudatrace_gpu_executions_total", op="graph") > 10
+    d.stop()
 
 
 @pytest.mark.long
