@@ -125,7 +125,7 @@ struct ct_shm_gpu {
 	__u32 state;   /* enum ct_cupti_state; stored last (release) */
 	__u32 version; /* CUPTI_API_VERSION of the library */
 	__s32 code;
-	__u32 late;	      /* the request (ct_shm.gpu_late) that state answers; 0: none */
+	__u32 request;	      /* ct_shm.gpu_request that state answers; 0: none */
 	char who[64];	      /* TAKEN: the subscriber, if CUPTI names it; FAILED: the function */
 	char path[256];	      /* of libcupti */
 	__u64 given;	      /* not 0: the trace has ended and everything has been sent */
@@ -139,7 +139,7 @@ struct ct_shm_gpu {
 	__u64 since_ns;	      /* ON: time from which calls have records; 0: from the start */
 };
 
-#define CT_SHM_LATE_LOG 8
+#define CT_SHM_REQUEST_LOG 8
 
 /* State of PC sampling in a process. */
 enum ct_stalls_state {
@@ -299,8 +299,8 @@ struct ct_shm {
 	 * library then makes no system calls. */
 	__u32 quiet;
 	/* Set by the tracer: CUPTI is to be started in this running program, or stopped again:
-	 * enum ct_gpu_time, and the number of the request << CT_SHM_LATE_LOG. */
-	__u32 gpu_late;
+	 * enum ct_gpu_time, and the number of the request << CT_SHM_REQUEST_LOG. */
+	__u32 gpu_request;
 	__u64 slots_off, stride;
 	__s64 clock_offset_ns; /* set by the tracer: of the process's time namespace */
 	__u64 ring_off, ring_sz, counts_off; /* from the slot's start; ring_sz is a power of two */

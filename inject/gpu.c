@@ -70,7 +70,7 @@ static struct {
 	int pid;
 	struct process *p; /* whose tracer receives the records */
 	bool is_late;	   /* CUPTI was started in a running program: never GRAPH_TRACE */
-	uint32_t request;  /* ct_shm.gpu_late that it answers */
+	uint32_t request;  /* ct_shm.gpu_request that it answers */
 	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
 	bool has_thread, has_exit;
 	struct gpu_query *calls;
@@ -542,7 +542,7 @@ static void end_thread(void)
 static bool is_revoked(void)
 {
 	return gpu.is_late &&
-	       __atomic_load_n(&gpu.p->shm->gpu_late, __ATOMIC_ACQUIRE) != gpu.request;
+	       __atomic_load_n(&gpu.p->shm->gpu_request, __ATOMIC_ACQUIRE) != gpu.request;
 }
 
 static void work(struct process *p, uint32_t alive)
@@ -870,7 +870,7 @@ static void late_reset(struct process *p)
 	gpu.p = p;
 	gpu.is_late = true;
 	gpu.request = p->gpu_seen;
-	gpu.sums = gpu.request % (1u << CT_SHM_LATE_LOG) == CT_GPU_TIME_GRAPHS;
+	gpu.sums = gpu.request % (1u << CT_SHM_REQUEST_LOG) == CT_GPU_TIME_GRAPHS;
 	gpu.dropped = gpu.discarded = 0;
 	gpu.devices = 0;
 	forget_names();
@@ -878,16 +878,16 @@ static void late_reset(struct process *p)
 	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&shm_gpu()->given, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&shm_gpu()->state, CT_CUPTI_NONE, __ATOMIC_RELAXED);
-	__atomic_store_n(&shm_gpu()->late, gpu.request, __ATOMIC_RELEASE);
+	__atomic_store_n(&shm_gpu()->request, gpu.request, __ATOMIC_RELEASE);
 }
 
 /* Returns whether this thread is the one that acts on the present request. */
 static bool take_request(struct process *p)
 {
 	uint32_t seen = __atomic_load_n(&p->gpu_seen, __ATOMIC_ACQUIRE);
-	uint32_t request = __atomic_load_n(&p->shm->gpu_late, __ATOMIC_ACQUIRE);
+	uint32_t request = __atomic_load_n(&p->shm->gpu_request, __ATOMIC_ACQUIRE);
 
-	return p->alive && request != seen && request % (1u << CT_SHM_LATE_LOG) &&
+	return p->alive && request != seen && request % (1u << CT_SHM_REQUEST_LOG) &&
 	       __atomic_compare_exchange_n(&p->gpu_seen, &seen, request, false, __ATOMIC_SEQ_CST,
 					   __ATOMIC_RELAXED);
 }
@@ -897,8 +897,8 @@ cold void gpu_look(struct process *p)
 	int err = errno;
 
 	/* While the thread of the previous request stops CUPTI, the next one waits. */
-	if (__atomic_load_n(&p->shm->gpu_late, __ATOMIC_RELAXED) == p->gpu_seen || is_running() ||
-	    process_is_forked())
+	if (__atomic_load_n(&p->shm->gpu_request, __ATOMIC_RELAXED) == p->gpu_seen ||
+	    is_running() || process_is_forked())
 		return;
 	gpu_begin_late();
 	errno = err;
@@ -923,7 +923,7 @@ void gpu_begin_late(void)
 		return;
 	__atomic_store_n(&gpu.state, STOPPED, __ATOMIC_SEQ_CST);
 	gate_disarm(p);
-	__atomic_store_n(&p->shm->gpu.late, p->gpu_seen, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->shm->gpu.request, p->gpu_seen, __ATOMIC_RELAXED);
 	strcpy(p->shm->gpu.who, "pthread_create");
 	p->shm->gpu.code = err;
 	__atomic_store_n(&p->shm->gpu.state, state, __ATOMIC_RELEASE);

@@ -129,7 +129,7 @@ struct process {
 	struct ct_shm *shm;
 	uint64_t checked_ns; /* last check whether the tracer still exists */
 	uint32_t level;	     /* enum ct_proc_level, as last read */
-	uint32_t gpu_seen;   /* the last ct_shm.gpu_late that was acted on */
+	uint32_t gpu_seen;   /* the last ct_shm.gpu_request that was acted on */
 	uint32_t hooks_all;  /* functions that are not traced are hooked, too */
 	uint32_t muted;	     /* functions are redirected, but probes still record their calls */
 	/* clock.c: nanoseconds per cycle times 2^32; 0: unknown. Then the time of the last

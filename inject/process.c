@@ -361,7 +361,7 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 		if (!p->set->probed)
 			__atomic_store_n(&p->alive, ++generation, __ATOMIC_RELEASE);
 		p->hooks_all = first && how == CT_SHM_LATE;
-		if (first && how == CT_SHM_LATE && p->shm->gpu_late)
+		if (first && how == CT_SHM_LATE && p->shm->gpu_request)
 			gate_arm(p);
 		if (first)
 			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);

@@ -396,7 +396,8 @@ static void check_whole(const struct parse *p)
 		if (strcmp(o->files.v[0], "burst"))
 			opts__die("--gpu-time is for ctl burst; leave it out");
 		if (o->trace.gpu_time != CT_GPU_TIME_GRAPHS)
-			opts__die("ctl burst: --gpu-time takes no value; set trace.gpu_burst: nodes");
+			opts__die(
+				"ctl burst: --gpu-time takes no value; set trace.gpu_burst: nodes");
 	}
 	check_outputs(o);
 }

@@ -45,9 +45,9 @@ struct config {
 		char *functions;
 		enum api_detail detail;
 		bool kernel, gpu_ctxsw, inject;
-		bool kernel_args; /* with inject */
+		bool kernel_args;		      /* with inject */
 		enum ct_gpu_time gpu_time, gpu_burst; /* gpu_burst: by ctl burst */
-		char *inject_folder, *cupti; /* cupti "": search for it */
+		char *inject_folder, *cupti;	      /* cupti "": search for it */
 		enum ct_redact redact;
 		uint64_t buffer_size, gpu_pending_size;
 		uint64_t hang_after_ns; /* 0: waits are not watched */

@@ -120,8 +120,8 @@ static unsigned until_next(const struct daemon *d, size_t cnt)
 		return 0;
 	if (d->t.libs.pending_cnt || d->libs_look.on)
 		return DRAIN_SOON_MS;
-	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) || d->dossiers.cnt ||
-	    daemon__any_gpu_burst(d))
+	if (cnt || libs__is_waiting(&d->t.libs) || dprocs__any_burst(&d->procs) ||
+	    d->dossiers.cnt || daemon__any_gpu_burst(d))
 		return DRAIN_BUSY_MS;
 	next_ns = dprocs__next_ns(&d->procs, d->now);
 	if (next_ns < d->now + DRAIN_IDLE_MS * 1000000ull)

@@ -325,7 +325,8 @@ static void burst_gpu(struct daemon *d, uint32_t pid, const char *time, uint64_t
 	const char *why;
 
 	if (!pid || time) {
-		fail(j, "gpu-time is of one process, and begins at once: write burst PID [SECONDS] gpu-time");
+		fail(j,
+		     "gpu-time is of one process, and begins at once: write burst PID [SECONDS] gpu-time");
 		return;
 	}
 	if (!root) {

@@ -62,8 +62,7 @@ static void end(struct daemon *d, struct gpu_burst *b, struct dproc *p, const ch
 
 static const char *start(struct daemon *d, struct gpu_burst *b, struct dproc *p)
 {
-	const char *why =
-		source_inject__set_gpu(&d->t.sources, p->pid, d->cfg->trace.gpu_burst);
+	const char *why = source_inject__set_gpu(&d->t.sources, p->pid, d->cfg->trace.gpu_burst);
 
 	if (why)
 		return why;
@@ -134,7 +133,8 @@ static void on_limit(struct daemon *d, struct gpu_burst *b, struct dproc *p)
 		end(d, b, p, "the library did not enter the process");
 	} else if (b->phase == GPU_BURST_STARTS) {
 		source_inject__set_gpu(&d->t.sources, b->pid, CT_GPU_TIME_OFF);
-		end(d, b, p, "CUPTI was not started: the process made no CUDA call, or was busy; try again");
+		end(d, b, p,
+		    "CUPTI was not started: the process made no CUDA call, or was busy; try again");
 	} else {
 		end(d, b, p, "done, but CUPTI has not stopped in time");
 	}

@@ -43,11 +43,13 @@ struct libs_look {
 #define GPU_BURSTS_MAX 8
 struct gpu_burst {
 	uint32_t pid; /* 0: free */
-	enum { GPU_BURST_ENTERS,
-	       GPU_BURST_STARTS,
-	       GPU_BURST_ON,
-	       GPU_BURST_STOPS,
-	       GPU_BURST_OVER } phase;
+	enum {
+		GPU_BURST_ENTERS,
+		GPU_BURST_STARTS,
+		GPU_BURST_ON,
+		GPU_BURST_STOPS,
+		GPU_BURST_OVER
+	} phase;
 	ct_generation generation;
 	uint64_t ns;
 	uint64_t limit_ns; /* when the phase ends; OVER: when it began */

@@ -19,15 +19,15 @@ void gpu__connect(const struct inject *in, struct client *p, const struct ct_shm
 	p->can_gpu = hello->how != CT_SHM_CHILD;
 	if (!in->o.late || !in->o.gpu_time || hello->how != CT_SHM_LATE)
 		return;
-	p->gpu_request = 1u << CT_SHM_LATE_LOG | in->o.gpu_time;
-	p->shm.mem->gpu_late = p->gpu_request;
+	p->gpu_request = 1u << CT_SHM_REQUEST_LOG | in->o.gpu_time;
+	p->shm.mem->gpu_request = p->gpu_request;
 }
 
 /* The state may answer an earlier request. */
 static bool has_answered(const struct client *p)
 {
 	return !p->gpu_request ||
-	       __atomic_load_n(&p->shm.mem->gpu.late, __ATOMIC_ACQUIRE) == p->gpu_request;
+	       __atomic_load_n(&p->shm.mem->gpu.request, __ATOMIC_ACQUIRE) == p->gpu_request;
 }
 
 const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode)
@@ -37,9 +37,9 @@ const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode)
 
 	if (!p)
 		return "the library is not in the process any more";
-	number = (p->gpu_request >> CT_SHM_LATE_LOG) + 1;
+	number = (p->gpu_request >> CT_SHM_REQUEST_LOG) + 1;
 	if (mode == CT_GPU_TIME_OFF) {
-		__atomic_store_n(&p->shm.mem->gpu_late, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&p->shm.mem->gpu_request, 0, __ATOMIC_RELEASE);
 		return NULL;
 	}
 	if (!p->can_gpu)
@@ -49,9 +49,9 @@ const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode)
 	if (!p->gpu_request &&
 	    __atomic_load_n(&p->shm.mem->gpu.state, __ATOMIC_ACQUIRE) == CT_CUPTI_ON)
 		return "its GPU times are recorded already (trace.gpu_time)";
-	p->gpu_request = number << CT_SHM_LATE_LOG | mode;
+	p->gpu_request = number << CT_SHM_REQUEST_LOG | mode;
 	p->gpu_reported = false;
-	__atomic_store_n(&p->shm.mem->gpu_late, p->gpu_request, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->shm.mem->gpu_request, p->gpu_request, __ATOMIC_RELEASE);
 	settings__changed(&in->settings);
 	return NULL;
 }

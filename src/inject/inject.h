@@ -118,8 +118,8 @@ void inject__stalls_totals(const struct inject *in, struct ct_shm_stalls *sum);
 /* With gpu_burst: starts CUPTI in this running process, which has the library, or stops it (OFF).
  * Returns NULL, or why not: a static text. */
 const char *inject__set_gpu(struct inject *in, pid_t pid, enum ct_gpu_time mode);
-/* Its answer: state CT_CUPTI_NONE if it has not answered yet, or has stopped CUPTI. Returns false if
- * the process is gone. */
+/* Its answer: state CT_CUPTI_NONE if it has not answered yet, or has stopped CUPTI. Returns false
+ * if the process is gone. */
 bool inject__gpu_state(const struct inject *in, pid_t pid, struct ct_shm_gpu *gpu);
 /* With a folder: returns the maximum memory here for processes with slots_max threads in all. */
 uint64_t inject__max_bytes(unsigned slots_max);

@@ -244,8 +244,8 @@ struct client {
 	bool stalls_reported;
 	struct ct_shm_stalls stalls; /* as gpu */
 	bool gpu_reported;
-	bool can_gpu;	      /* it is no child of fork */
-	uint32_t gpu_request; /* ct_shm.gpu_late, the last one that was not OFF */
+	bool can_gpu;			/* it is no child of fork */
+	uint32_t gpu_request;		/* ct_shm.gpu_request, the last one that was not OFF */
 	struct ct_shm_gpu gpu;		/* reported values, limited to what is possible */
 	unsigned filters;		/* quiet.c: filters it had when it connected */
 	uint32_t gpu_tids[GPU_TIDS][2]; /* threads of its calls: its number, our number */

@@ -124,6 +124,7 @@ def enter(p, path, seconds=0):
         finally:
             tracer.send_signal(signal.SIGTERM)
             err = tracer.communicate(timeout=60)[1]
+            print(err)
     # A machine may be too busy to attach probes in time; the trace then reports it, and calls are missing.
     is_late = re.match(r"cudatrace: warning: .*: cannot attach [0-9]+ probes? while the kernel waits", err)
     assert tracer.returncode == 0 and (is_late or err == ""), (tracer.returncode, err)
