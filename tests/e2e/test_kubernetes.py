@@ -39,42 +39,104 @@ COREDUMP = {"CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1", "CUDA_COREDUMP_GENERATIO
 def test_manifests_agree():
     """With each other, the image and the systemd unit; daemon.yaml is a configuration."""
     passes(MANIFESTS, "agree")
-    assert cudatrace("daemon", "--check-config", "--config", BASE + "/daemon.yaml").status == 0
+    for name in "base", "site":
+        assert cudatrace("daemon", "--check-config", "--config", f"dist/kubernetes/{name}/daemon.yaml").status == 0
 
 
-def test_schema(tmp_path):
-    """Kubernetes' API accepts all of it; a key that does not exist is found. It has no schema of the Prometheus operator."""
+def validates(*paths):
+    """Kubernetes' API accepts them. It has no schema of the Prometheus operator."""
     try:
         packages = pypi.folder("kubernetes-validate==1.37.0", needs=True)
     except pypi.Missing as e:
         pytest.skip(str(e))
     check = "import json, sys, kubernetes_validate\nfor path in sys.argv[1:]: kubernetes_validate.validate(json.load(open(path)), '1.37', strict=True)"
+    return Ran([sys.executable, "-c", check, *(path for path in paths if "podmonitor" not in path.stem)], env={"PYTHONPATH": packages})
 
-    def valid(*paths):
-        return Ran([sys.executable, "-c", check, *paths], env={"PYTHONPATH": packages})
+
+def test_schema(tmp_path):
+    """A key that does not exist is found."""
     passes(MANIFESTS, "json", tmp_path)
-    ran = valid(*(path for path in tmp_path.glob("*.json") if path.stem != "podmonitor"))
+    ran = validates(*tmp_path.glob("*.json"))
     assert ran.status == 0, ran
     daemonset = json.loads((tmp_path / "daemonset.json").read_text())
     daemonset["spec"]["template"]["spec"]["hostPid"] = True
     (tmp_path / "typo.json").write_text(json.dumps(daemonset))
-    assert "hostPid" in valid(tmp_path / "typo.json").err
+    assert "hostPid" in validates(tmp_path / "typo.json").err
 
 
-def test_kustomize():
-    """The configuration is in it. Before Linux 6.6, SYS_ADMIN is added."""
+def test_kustomize(tmp_path):
+    """The configuration is in it. Before Linux 6.6, SYS_ADMIN is added. A copy of the template with all components has all of their parts, its
+    image and its configuration, and Kubernetes' API accepts it."""
     import yaml
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not installed")
 
-    def built(name):
-        return list(yaml.safe_load_all(subprocess.check_output(["kubectl", "kustomize", f"dist/kubernetes/{name}"], text=True)))
-    (config,) = (x for x in built("base") if x["kind"] == "ConfigMap")
-    assert config["data"]["daemon.yaml"] == pathlib.Path(BASE + "/daemon.yaml").read_text()
+    def built(folder):
+        return {x["kind"]: x for x in yaml.safe_load_all(subprocess.check_output(["kubectl", "kustomize", folder], text=True))}
+
+    def container(objects):
+        return objects["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]
+    shutil.copytree("dist/kubernetes", tmp_path / "k")
+    template = tmp_path / "k/site/kustomization.yaml"
+    template.write_text(re.sub(r"^  # (?=- \.\./components)", "  ", template.read_text(), flags=re.M))
+    base, mask = built("dist/kubernetes/base"), passes(MANIFESTS, "field", "securityContext.capabilities.add").split()
+    assert base["ConfigMap"]["data"]["daemon.yaml"] == pathlib.Path(BASE + "/daemon.yaml").read_text()
     for overlay, more in ("before-linux-6.6", ["SYS_ADMIN"]), ("gpu-core-dumps", ["SETUID", "SETGID", "KILL"]):
-        (daemonset,) = (x for x in built(overlay) if x["kind"] == "DaemonSet")
-        added = daemonset["spec"]["template"]["spec"]["containers"][0]["securityContext"]["capabilities"]["add"]
-        assert added == passes(MANIFESTS, "field", "securityContext.capabilities.add").split() + more
+        assert container(built(f"dist/kubernetes/{overlay}"))["securityContext"]["capabilities"]["add"] == mask + more
+    site = built(template.parent)
+    c = container(site)
+    assert c["image"] == "registry.example.com/gpu/cudatrace:1.0" and c["securityContext"]["capabilities"]["add"] == \
+        mask + ["SYS_ADMIN", "SETUID", "SETGID", "KILL"]
+    assert site["ConfigMap"]["data"]["daemon.yaml"] == pathlib.Path("dist/kubernetes/site/daemon.yaml").read_text()
+    # The template has the values of the base, so that a copy changes only what it should.
+    volumes = site["DaemonSet"]["spec"]["template"]["spec"]["volumes"]
+    assert volumes.pop()["name"] == c["volumeMounts"].pop()["name"] == "inject"
+    for objects in site, base:
+        of = container(objects)
+        of.pop("image"), of.pop("securityContext")
+        objects["DaemonSet"]["spec"]["template"]["spec"]["volumes"][0].pop("configMap")
+    assert site["DaemonSet"] == base["DaemonSet"]
+    assert {x["metadata"]["namespace"] for kind, x in site.items() if kind != "Namespace"} == {"cudatrace"} and "PodMonitor" in site
+    # Once more, because the comparison took parts of it.
+    for kind, x in built(template.parent).items():
+        (tmp_path / f"{kind.lower()}.json").write_text(json.dumps(x))
+    ran = validates(*tmp_path.glob("*.json"))
+    assert ran.status == 0, ran
+
+
+def test_image(tmp_path):
+    """The image of `make image` has the same bytes whenever it is made from the same files: not their times, owners and umask. It has the
+    settings of Containerfile, and its digests are right."""
+    import hashlib
+    import tarfile
+
+    def made(name, umask, when):
+        root = tmp_path / name
+        for path, mode in (("cudatrace", 0o755), ("etc/cudatrace/daemon.yaml", 0o644), ("licenses/cudatrace/LICENSE", 0o644)):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(path)
+            (root / path).chmod(mode & ~umask)
+            os.utime(root / path, (when, when))
+        (root / "tmp").mkdir()
+        ran = Ran(["dist/container/image.py", root, tmp_path / f"{name}.tar", "1.0", "amd64", "1700000000"])
+        assert ran.status == 0, ran
+        return ran.out.strip(), (tmp_path / f"{name}.tar").read_bytes()
+    assert made("one", 0, 1) == (first := made("two", 0o077, 2e9))
+    with tarfile.open(tmp_path / "two.tar") as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
+    blobs = {"sha256:" + name.rpartition("/")[2]: data for name, data in files.items() if name.startswith("blobs/")}
+    assert all(name == "sha256:" + hashlib.sha256(data).hexdigest() for name, data in blobs.items())
+    (manifest,) = json.loads(files["index.json"])["manifests"]
+    assert manifest["digest"] == first[0]
+    manifest = json.loads(blobs[manifest["digest"]])
+    config = json.loads(blobs[manifest["config"]["digest"]])["config"]
+    text = pathlib.Path("dist/container/Containerfile").read_text()
+    assert f"USER {config['User']}\n" in text and f"ENTRYPOINT {json.dumps(config['Entrypoint'])}\n" in text and f"CMD {json.dumps(config['Cmd'])}\n" in text
+    (layer,) = manifest["layers"]
+    (tmp_path / "layer").write_bytes(blobs[layer["digest"]])
+    with tarfile.open(tmp_path / "layer") as tar:
+        found = {m.name: (oct(m.mode), m.mtime, m.uid) for m in tar}
+    assert found["cudatrace"] == ("0o755", 1700000000, 0) and found["tmp"][0] == "0o1777" and len(found) == 8
 
 
 # --- Pod ---

@@ -14,7 +14,8 @@ import sys
 
 import yaml
 
-BASE = 'dist/kubernetes/base'
+ROOT = 'dist/kubernetes'
+BASE = ROOT + '/base'
 OVERLAYS = {'before-linux-6.6': ['SYS_ADMIN'], 'gpu-core-dumps': ['SETUID', 'SETGID', 'KILL']}
 # Of the systemd unit only, and why no pod has them.
 UNIT_ONLY = {
@@ -32,8 +33,8 @@ def load(name):
 
 def objects():
     """Of the kustomization, and what it leaves as a choice."""
-    names = load('kustomization.yaml')['resources'] + ['podmonitor.yaml']
-    return {name: load(name) for name in names}
+    found = {name: load(name) for name in load('kustomization.yaml')['resources']}
+    return {**found, 'podmonitor.yaml': load('../components/prometheus-operator/podmonitor.yaml')}
 
 
 def daemonset():
@@ -46,8 +47,7 @@ def number_of(capability):
 
 
 def patch_of(overlay):
-    with open(f'dist/kubernetes/{overlay}/kustomization.yaml', encoding='utf-8') as f:
-        return yaml.safe_load(yaml.safe_load(f)['patches'][0]['patch'])
+    return yaml.safe_load(load(f'../components/{overlay}/kustomization.yaml')['patches'][0]['patch'])
 
 
 def agree():
@@ -64,7 +64,7 @@ def agree():
     kustomization = load('kustomization.yaml')
 
     files = set(os.listdir(BASE)) - {'kustomization.yaml', 'daemon.yaml'}
-    same('files of the folder and of the kustomization', files, set(objs))
+    same('files of the folder and of the kustomization', files, set(objs) - {'podmonitor.yaml'})
     labels = template['metadata']['labels']
     for name, selector in [
             ('daemonset', objs['daemonset.yaml']['spec']['selector']['matchLabels']),
@@ -101,6 +101,15 @@ def agree():
     for name, more in OVERLAYS.items():
         same(f'overlay {name}', patch_of(name), [{'op': 'add', 'path': '/spec/template/spec/containers/0/securityContext/capabilities/add/-',
                                                   'value': x} for x in more])
+    for name in OVERLAYS:
+        overlay = load(f'../{name}/kustomization.yaml')
+        same(f'overlay {name}', (overlay['resources'], overlay['components']), (['../base'], [f'../components/{name}']))
+    # Of the template: all components are named, some as a comment; it replaces what is there.
+    with open(ROOT + '/site/kustomization.yaml', encoding='utf-8') as f:
+        named = re.findall(r'^  (?:# )?- \.\./components/(\S+)', f.read(), re.M)
+    same('components that the template names', sorted(named), sorted(os.listdir(ROOT + '/components')))
+    site = load('../site/kustomization.yaml')
+    same('image that the template replaces', [i['name'] for i in site['images']], [i['newName'] for i in kustomization['images']])
     choice = re.search(r'^#CapabilityBoundingSet=(.*)$', text, re.M)[1].split()
     same('capabilities for GPU core dumps, of the unit', choice, [f'CAP_{x}' for x in OVERLAYS['gpu-core-dumps']])
     if wrong:
