@@ -372,7 +372,220 @@ struct parser {
 			return true;
 		return value(val, line + open_at, is->Tell() - 1 - open_at);
 	}
+
+	const char *plain_value(const char *s, struct member *x);
+	const char *plain_line(const char *s);
 };
+
+/*
+ * Lines as cudatrace writes them: no white space, no escapes, only ASCII. They take a fifth of the
+ * time. Each function returns what follows the value, or NULL for anything else, valid or not: then
+ * RapidJSON parses the line, and reports errors. The results of both are equal.
+ */
+namespace
+{
+
+/* Deeper values are left to RapidJSON. */
+const unsigned PLAIN_DEPTH_MAX = 8;
+/* RapidJSON refuses numbers that are too big: of more digits or with an exponent. */
+const unsigned PLAIN_DIGITS_MAX = 64;
+
+/* Leading bytes, of 16, that need no handling inside a string of ASCII. */
+inline unsigned ascii_bytes(const char *s)
+{
+	typedef signed char signed16 __attribute__((vector_size(16)));
+	signed16 v;
+
+	memcpy(&v, s, sizeof(v));
+	/* Bytes outside of ASCII are negative. */
+	auto hit = (v == '"') | (v == '\\') | (v < 0x20);
+#ifdef __SSE2__
+	unsigned bits = __builtin_ia32_pmovmskb128((__attribute__((vector_size(16))) char)hit);
+
+	return bits ? __builtin_ctz(bits) : 16;
+#else
+	uint64_t half[2];
+
+	memcpy(half, &hit, sizeof(half));
+	if (half[0])
+		return __builtin_ctzll(half[0]) / 8;
+	return half[1] ? 8 + __builtin_ctzll(half[1]) / 8 : 16;
+#endif
+}
+
+/* s: after the opening quote. Returns the closing one. */
+inline const char *plain_string(const char *s)
+{
+	unsigned more;
+
+	do
+		s += more = ascii_bytes(s);
+	while (more == 16);
+	return *s == '"' ? s : nullptr;
+}
+
+inline bool is_digit(char c)
+{
+	return (unsigned char)(c - '0') < 10;
+}
+
+inline const char *plain_number(const char *s)
+{
+	const char *begin = s;
+
+	s += *s == '-';
+	if (*s == '0')
+		s++;
+	else if (!is_digit(*s))
+		return nullptr;
+	else
+		while (is_digit(*s))
+			s++;
+	if (*s == '.') {
+		if (!is_digit(*++s))
+			return nullptr;
+		while (is_digit(*s))
+			s++;
+	}
+	return *s == 'e' || *s == 'E' || s - begin > PLAIN_DIGITS_MAX ? nullptr : s;
+}
+
+inline const char *plain_word(const char *s, struct member *x)
+{
+	x->text = "";
+	x->len = 0;
+	if (!memcmp(s, "true", 4)) {
+		x->val = VAL_TRUE;
+		return s + 4;
+	}
+	if (!memcmp(s, "null", 4)) {
+		x->val = VAL_NULL;
+		return s + 4;
+	}
+	if (!memcmp(s, "false", 5)) {
+		x->val = VAL_FALSE;
+		return s + 5;
+	}
+	return nullptr;
+}
+
+/* An object or array that is only checked. s: its opening bracket. */
+const char *plain_skip(const char *s, unsigned depth)
+{
+	const char end = *s == '{' ? '}' : ']';
+	struct member unused;
+
+	if (depth > PLAIN_DEPTH_MAX)
+		return nullptr;
+	if (*++s == end)
+		return s + 1;
+	for (;; s++) {
+		if (end == '}') {
+			if (*s != '"' || !(s = plain_string(s + 1)) || *++s != ':')
+				return nullptr;
+			s++;
+		}
+		if (*s == '"') {
+			s = plain_string(s + 1);
+			s += s ? 1 : 0;
+		} else if (*s == '{' || *s == '[') {
+			s = plain_skip(s, depth + 1);
+		} else if (*s == '-' || is_digit(*s)) {
+			s = plain_number(s);
+		} else {
+			s = plain_word(s, &unused);
+		}
+		if (!s)
+			return nullptr;
+		if (*s == end)
+			return s + 1;
+		if (*s != ',')
+			return nullptr;
+	}
+}
+
+} // namespace
+
+inline const char *parser::plain_value(const char *s, struct member *x)
+{
+	const char *begin = s;
+
+	if (*s == '"') {
+		s = plain_string(++begin);
+		if (!s)
+			return nullptr;
+		x->val = VAL_STRING;
+		x->text = begin;
+		x->len = s++ - begin;
+	} else if (*s == '{' || *s == '[') {
+		x->val = *s == '{' ? VAL_OBJECT : VAL_ARRAY;
+		s = plain_skip(s, 2);
+		if (!s)
+			return nullptr;
+		x->text = begin + 1;
+		x->len = s - 1 - x->text;
+	} else if (*s == '-' || is_digit(*s)) {
+		s = plain_number(s);
+		if (!s)
+			return nullptr;
+		x->val = VAL_NUMBER;
+		x->text = begin;
+		x->len = s - begin;
+	} else {
+		s = plain_word(s, x);
+		if (!s)
+			return nullptr;
+	}
+	x->to = s - line;
+	return s;
+}
+
+inline const char *parser::plain_line(const char *s)
+{
+	const char *name, *begin;
+	struct member *x;
+
+	is_object = *s == '{';
+	if (!is_object && *s != '[')
+		return nullptr;
+	const char end = is_object ? '}' : ']';
+
+	if (*++s == end)
+		return s + 1;
+	for (begin = s;; begin = s++) {
+		if (is_object) {
+			begin = s;
+			if (*s != '"')
+				return nullptr;
+			name = s + 1;
+			s = plain_string(name);
+			if (!s || s[1] != ':')
+				return nullptr;
+			x = add(begin - line);
+			if (!x)
+				return nullptr;
+			x->name = name;
+			x->name_len = s - name;
+			x->key = keys.find(name, x->name_len);
+			s += 2;
+		} else {
+			/* As of value() and open(). */
+			x = add((*s == '{' || *s == '[' ? s + 1 : begin) - line);
+			if (!x)
+				return nullptr;
+			x->key = KEY_OTHER;
+			x->name = nullptr;
+			x->name_len = 0;
+		}
+		s = plain_value(s, x);
+		if (!s)
+			return nullptr;
+		if (*s == end)
+			return s + 1;
+		if (*s != ',')
+			return nullptr;
+	}
+}
 
 struct parser *parser__new(void)
 {
@@ -432,6 +645,16 @@ int parser__line(struct parser *p, const char *text, size_t len, struct json_val
 	p->is = &is;
 	p->line = text;
 	p->why = nullptr;
+	out->why = nullptr;
+	out->at = len;
+	if (p->plain_line(text) == text + len) {
+		out->is_object = p->is_object;
+		out->m = p->m;
+		out->cnt = p->cnt;
+		return 0;
+	}
+	p->why = nullptr;
+	p->cnt = 0;
 	if (is_ascii(text, len))
 		res = p->reader.Parse<flags>(is, *p);
 	else
@@ -440,8 +663,6 @@ int parser__line(struct parser *p, const char *text, size_t len, struct json_val
 	out->is_object = p->is_object;
 	out->m = p->m;
 	out->cnt = p->cnt;
-	out->why = nullptr;
-	out->at = len;
 	if (res) {
 		/* The parser stops at a NUL. */
 		if (is.Tell() >= len)

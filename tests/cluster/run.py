@@ -33,8 +33,9 @@ import uuid
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-# Of the alert rules: 5m become 5s.
+# Of the alert rules: 5m become 5s. They need a scrape each second; meanwhile nothing is measured.
 FASTER = 60
+SCRAPE_S = 5
 # For one daemon at level metrics. Other work on the machine makes threads wait for a processor, which is not counted.
 TARGETS = {"cpu_percent": 1, "memory_mb": 128, "scrape_p99_own_ms": 100, "health_most_own_ms": 100}
 CLONE_NEWNET = 0x40000000
@@ -195,7 +196,9 @@ class Node:
         (self.folder / "c.yaml").write_text(
             f"level: off\nrules:\n  - match: {{cgroup: \"*{cluster.name}/{self.name}/*\"}}\n    level: {cluster.arguments.level}\n"
             f"metrics: {{listen: \"{self.address}:9464\"}}\nfiles: {{directory: {self.files}}}\nctl: {{socket: {self.folder}/ctl}}\n"
-            "otlp: {endpoint: \"http://127.0.0.1:4318\", interval: 10s}\n")
+            "otlp: {endpoint: \"http://127.0.0.1:4318\", interval: 10s}\n"
+            # Xids of the machine's kernel log, and of its other users.
+            "dossier: {on: {error: false, xid: false, hang: false}}\nrecorder: {on: {error: false, xid: false}}\n")
         with open(self.log, "wb") as log:
             self.daemon = cluster.start(self.inside(f"{O}/cudatrace", "daemon", "--config", self.folder / "c.yaml", "--libcuda", self.library),
                                         env={"CUDATRACE_HOST_ROOT": str(self.folder / "root")}, stderr=log)
@@ -267,8 +270,16 @@ class Cluster:
             until(f"{n.name} answers ({n.log.read_text()[-300:]})", n.ready)
             n.pids = tree(n.daemon.pid)
 
+    def scrape_each(self, seconds):
+        targets = ", ".join(f'"{n.address}:9464"' for n in self.nodes)
+        (self.folder / "prometheus.yml").write_text(
+            f"global: {{scrape_interval: {seconds}s, evaluation_interval: 1s, scrape_timeout: {seconds}s}}\n"
+            f"rule_files: [{self.folder}/rules.yaml]\n"
+            "alerting: {alertmanagers: [{static_configs: [{targets: ['127.0.0.1:9093']}]}]}\n"
+            f"scrape_configs:\n  - {{job_name: cudatrace, honor_labels: true, static_configs: [{{targets: [{targets}]}}]}}\n")
+
     def monitor(self):
-        """Prometheus scrapes each second; the rules' durations are as much shorter."""
+        """A Prometheus with the project's rules, whose durations are shorter, and an alertmanager."""
         if not shutil.which("prometheus") or not shutil.which("prometheus-alertmanager"):
             print("no Prometheus and alertmanager are installed (Debian: prometheus, prometheus-alertmanager): not tried")
             return False
@@ -279,15 +290,10 @@ class Cluster:
         rules = re.sub(r"(?<=\[)(\d+)([smh])(?=\])|(?<=offset )(\d+)([smh])\b|(?<=for: )(\d+)([smh])\b",
                        lambda m: shorter([None, *[x for x in m.groups() if x]]), rules)
         (self.folder / "rules.yaml").write_text(rules)
-        targets = ", ".join(f'"{n.address}:9464"' for n in self.nodes)
-        (self.folder / "prometheus.yml").write_text(
-            "global: {scrape_interval: 1s, evaluation_interval: 1s, scrape_timeout: 1s}\n"
-            f"rule_files: [{self.folder}/rules.yaml]\n"
-            "alerting: {alertmanagers: [{static_configs: [{targets: ['127.0.0.1:9093']}]}]}\n"
-            f"scrape_configs:\n  - {{job_name: cudatrace, honor_labels: true, static_configs: [{{targets: [{targets}]}}]}}\n")
+        self.scrape_each(SCRAPE_S)
         (self.folder / "am.yml").write_text("route: {receiver: none, group_wait: 1s, group_interval: 1s}\nreceivers: [{name: none}]\n")
         with open(self.folder / "monitor.log", "wb") as log:
-            self.start(["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/tsdb",
+            self.prometheus = self.start(["prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/tsdb",
                         "--web.listen-address=127.0.0.1:9090"], stdout=log, stderr=log)
             self.start(["prometheus-alertmanager", f"--config.file={self.folder}/am.yml", f"--storage.path={self.folder}/am",
                         "--web.listen-address=127.0.0.1:9093", "--cluster.listen-address="], stdout=log, stderr=log)
@@ -304,6 +310,11 @@ class Cluster:
         return {(a["labels"]["alertname"], a["labels"].get("instance", "")) for a in found or []}
 
     def close(self):
+        if os.environ.get("KEEP"):
+            for n in self.nodes:
+                shutil.copy(n.log, os.environ["KEEP"] + n.name + ".log")
+                with contextlib.suppress(OSError):
+                    pathlib.Path(os.environ["KEEP"] + n.name + ".metrics").write_text(n.metrics())
         for p in self.started:
             if p.poll() is None:
                 p.terminate()
@@ -323,7 +334,7 @@ class Cluster:
 
 def measure(cluster, a, monitored):
     """Each daemon while programs run and pods come and go."""
-    health, pages = [Probe(n, "healthz", 0.1) for n in cluster.nodes], [Probe(n, "metrics", 1) for n in cluster.nodes]
+    health, pages = [Probe(n, "healthz", 0.1) for n in cluster.nodes], [Probe(n, "metrics", 2) for n in cluster.nodes]
     begin, load = time.monotonic(), os.getloadavg()[0]
     for t in (*health, *pages):
         t.start()
@@ -352,7 +363,7 @@ def measure(cluster, a, monitored):
                "health_cpu_ms": statistics.median(h.cpu_ms), "health_failed": h.failed + s.failed,
                "file_mb_per_day": (n.file_bytes() - size[i]) / 1e6 / seconds * 86400}
         # As in production: a scrape per 30 s, a probe of the kubelet per 10 s.
-        more = (len(s.cpu_ms) / seconds + (1 if monitored else 0) - 1 / 30) * row["scrape_cpu_ms"] + \
+        more = (len(s.cpu_ms) / seconds + (1 / SCRAPE_S if monitored else 0) - 1 / 30) * row["scrape_cpu_ms"] + \
             (len(h.cpu_ms) / seconds - 1 / 10) * row["health_cpu_ms"]
         row["cpu_percent"] = row["cpu_as_scraped"] - 100 * more / 1000
         for what, share in shares.items():
@@ -388,6 +399,9 @@ def judge(rows):
 def alerts(cluster):
     """The planted faults, and nothing else."""
     first, second, last = cluster.nodes[0], cluster.nodes[1 % len(cluster.nodes)], cluster.nodes[-1]
+    cluster.scrape_each(1)
+    cluster.prometheus.send_signal(signal.SIGHUP)
+    time.sleep(10)
     already = cluster.firing() - {("CudaMemoryLeak", first.address + ":9464")}
     second.pod(600, 100, "serving", "fails", "fail")
     last.daemon.kill()
@@ -415,6 +429,9 @@ def counts(cluster):
         end = time.monotonic() + 30
         while (got := n.counted()) != n.made and time.monotonic() < end:
             time.sleep(1)
+        lost = [line for line in n.metrics().splitlines() if re.match(r"cudatrace_(dropped|table_full|reads_lost)_total.* [1-9]", line)]
+        if lost:
+            print(f"{n.name}: {'; '.join(lost)}")
         requests = len((n.folder / "otlp").read_text().splitlines())
         print(f"{n.name}: {sum(n.made.values()):,} calls made, {sum(got.values()):,} counted; {requests} requests to its collector")
         short = {pod: (n.made.get(pod, 0), got.get(pod, 0)) for pod in {*n.made, *got} if n.made.get(pod, 0) != got.get(pod, 0)}
@@ -422,7 +439,7 @@ def counts(cluster):
         if short and sum(got.values()) == sum(n.made.values()) and set(short) - {""} <= {p for p in short if not short[p][1]}:
             print(f"{n.name}: {len(short) - 1} pods were over before the daemon had their names: {short[''][1]} calls")
         elif short:
-            wrong.append(f"{n.name}: calls made and counted, by pod: {short}")
+            wrong.append(f"{n.name}: {len(short)} pods, calls made and counted: {dict(list(short.items())[:6])}")
         if not requests:
             wrong.append(f"{n.name}: nothing reached its collector")
     return wrong
