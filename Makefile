@@ -72,7 +72,7 @@ UNIT_OBJS  := $(patsubst %.c,$(O)/%.o,$(filter-out tests/unit/test_%,$(wildcard 
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
-.PHONY: all static deb dist cross-arm64 demo check check-all check-build check-unit check-fake bench faults soak fuzz deps bpf-arm64 install \
+.PHONY: all static deb dist cross-arm64 demo check check-all check-build check-unit check-fake bench faults soak cluster image fuzz deps bpf-arm64 install \
         uninstall clean tables format check-format help san-unit FORCE
 
 all: $(O)/cudatrace $(O)/libcudatrace-inject.so ## build the tracer: build/cudatrace (the default)
@@ -212,6 +212,10 @@ soak: ## run the daemon for SOAK_SECONDS=1200 while processes come and go (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_SECONDS)
 
+cluster: ## run CLUSTER_OPTIONS='--daemons 3 --processes 64 --pods 200' with Prometheus on this machine (root)
+	$(again) all fake-all
+	$(Q)O='$(abspath $(O))' tests/cluster/run.py $(CLUSTER_OPTIONS)
+
 include tests/fuzz/fuzz.mk
 fuzz: fuzz-build ## fuzz what reads hostile data, FUZZ_SECONDS=60 each
 	$(Q)O='$(abspath $(O))' tests/fuzz/run.sh
@@ -270,6 +274,8 @@ deb: ## a package: build/deb/*.deb; DEBFULLNAME and DEBEMAIL say whose
 dist: ## archives of the static program, x86-64 and arm64: build/dist/*.tar.gz
 	$(Q)tools/install-deps.sh dist
 	$(again) dist-archives
+image: ## the container image, always with the same bytes: build/dist/cudatrace-image.tar
+	$(again) dist-image
 include dist/dist.mk
 
 part       = $(word $(2),$(subst :, ,$(1)))

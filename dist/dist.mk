@@ -31,6 +31,13 @@ dist-archive-%: $(O)/version.h
 	$(Q)tar -C $(DIST)/$* --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime=@$(DIST_EPOCH) \
 		-cf - $(call DIST_NAME,$*) | gzip -9n >$(DIST)/$(call DIST_NAME,$*).tar.gz
 	$(Q)rm -rf $(DIST)/$*
+# For this machine's architecture. It prints the image's digest.
+dist-image: $(O)/version.h
+	+$(Q)$(call dist_build,$(HOST_ARCH)) $(DIST)/build-$(HOST_ARCH)/cudatrace-static
+	$(Q)umask 022 && rm -rf $(DIST)/rootfs && O=$(DIST)/build-$(HOST_ARCH) dist/container/rootfs.sh $(DIST)/rootfs
+	$(Q)strip $(DIST)/rootfs/cudatrace
+	$(Q)dist/container/image.py $(DIST)/rootfs $(DIST)/cudatrace-image.tar $(VERSION) $(HOST_ARCH:x86_64=amd64) $(DIST_EPOCH)
+	$(Q)rm -rf $(DIST)/rootfs
 # For tests/vm on arm64 kernels: the static program, the mocks and the programs that use them.
 cross-arm64: $(O)/version.h
 	$(Q)tools/cross-root.sh $(CROSS_ROOT)
