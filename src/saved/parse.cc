@@ -378,8 +378,7 @@ struct parser {
 };
 
 /*
- * Lines as cudatrace writes them: no white space, no escapes, only ASCII. They take a fifth of the
- * time. Each function returns what follows the value, or NULL for anything else, valid or not: then
+ * Lines as cudatrace writes them: no escapes, only ASCII, no white space but that of Python's json. Each function returns what follows the value, or NULL for anything else, valid or not: then
  * RapidJSON parses the line, and reports errors. The results of both are equal.
  */
 namespace
@@ -422,6 +421,12 @@ inline const char *plain_string(const char *s)
 		s += more = ascii_bytes(s);
 	while (more == 16);
 	return *s == '"' ? s : nullptr;
+}
+
+/* Python's json writes one space after a comma and a colon. */
+inline const char *after_space(const char *s)
+{
+	return s + (*s == ' ');
 }
 
 inline bool is_digit(char c)
@@ -479,11 +484,11 @@ const char *plain_skip(const char *s, unsigned depth)
 		return nullptr;
 	if (*++s == end)
 		return s + 1;
-	for (;; s++) {
+	for (;;) {
 		if (end == '}') {
 			if (*s != '"' || !(s = plain_string(s + 1)) || *++s != ':')
 				return nullptr;
-			s++;
+			s = after_space(s + 1);
 		}
 		if (*s == '"') {
 			s = plain_string(s + 1);
@@ -501,6 +506,7 @@ const char *plain_skip(const char *s, unsigned depth)
 			return s + 1;
 		if (*s != ',')
 			return nullptr;
+		s = after_space(s + 1);
 	}
 }
 
@@ -552,7 +558,7 @@ inline const char *parser::plain_line(const char *s)
 
 	if (*++s == end)
 		return s + 1;
-	for (begin = s;; begin = s++) {
+	for (begin = s;; begin = s, s = after_space(s + 1)) {
 		if (is_object) {
 			begin = s;
 			if (*s != '"')
@@ -567,7 +573,7 @@ inline const char *parser::plain_line(const char *s)
 			x->name = name;
 			x->name_len = s - name;
 			x->key = keys.find(name, x->name_len);
-			s += 2;
+			s = after_space(s + 2);
 		} else {
 			/* As of value() and open(). */
 			x = add((*s == '{' || *s == '[' ? s + 1 : begin) - line);

@@ -122,6 +122,8 @@ static void test_plain(void **state)
 		"[1,\"a\",{},[],[1,2],{\"a\":[{\"b\":null}]},true,-1.5]",
 		"{\"comm\":\"exactly 16 bytes\",\"args\":{\"f\":\"0x1\",\"grid\":[1,2,3],\"s\":{\"t\":[]}},"
 		"\"a name of more than sixteen bytes\":[{\"a\":\"b\"},\"c\"]}",
+		"{\"ts\": 12.5, \"args\": {\"a\": [1, {\"b\": true}], \"c\": \"d\"}, \"e\": [ ]}",
+		"[1, \"a\", {\"b\": 1}, [2, 3], null]",
 		"{\"a\":1e5,\"b\":1E-3,\"c\":2.5e+10}",
 		"{\"a\":1e400}",
 		"{\"a\":99999999999999999999999999999999999999999999999999999999999999999999999}",
@@ -170,7 +172,7 @@ static void test_plain(void **state)
 		}
 		free(line);
 	}
-	assert_int_equal(valid, 13);
+	assert_int_equal(valid, 15);
 	parser__free(plain);
 	parser__free(full);
 }
