@@ -17,7 +17,7 @@
 #define START_MAX_NS 20000000000ull
 #define STOP_MAX_NS  4000000000ull
 /* Lines of the last executions are made within this time. */
-#define REST_NS 300000000ull
+#define REST_NS 1000000000ull
 
 static struct gpu_burst *find(struct daemon *d, uint32_t pid)
 {
@@ -68,7 +68,8 @@ static const char *start(struct daemon *d, struct gpu_burst *b, struct dproc *p)
 		return why;
 	b->phase = GPU_BURST_STARTS;
 	b->limit_ns = d->now + START_MAX_NS;
-	dprocs__burst(&d->procs, p, d->now, START_MAX_NS);
+	dprocs__burst(&d->procs, p, d->now, b->ns);
+	p->burst_until_ns = d->now + START_MAX_NS + b->ns;
 	return NULL;
 }
 
@@ -114,6 +115,8 @@ static void on_state(struct daemon *d, struct gpu_burst *b, struct dproc *p,
 		gpu_state_text(gpu, text, sizeof(text));
 		end(d, b, p, d->t.o.attach.redact ? "CUPTI was not started" : text);
 	} else if (gpu->state == CT_CUPTI_NONE && b->phase == GPU_BURST_STOPS) {
+		/* The process has sent everything. */
+		tracer__drain_for(&d->t, DRAIN_TURN_NS);
 		end(d, b, p, "done");
 	}
 }

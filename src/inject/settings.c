@@ -131,23 +131,25 @@ static void set_out(struct ct_spec *spec)
 		spec->out_sz = cap->size;
 }
 
+/* The library cannot read Python frames or PyTorch operators. */
+static bool is_left_to_probes(const struct settings *s, unsigned id)
+{
+	return s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
+				  fnset__wants_api(s->fns, api_at(API_TORCH)));
+}
+
 void settings__fill(struct settings *s)
 {
 	for (; s->fn_cnt < fnset__cnt(s->fns) && s->fn_cnt < CT_MAX_FUNCS; s->fn_cnt++) {
 		const struct api_fn *fn = fnset__fn(s->fns, s->fn_cnt);
 		unsigned id = s->fn_cnt;
 
-		/* The library cannot read Python frames or PyTorch operators: those calls are left
-		 * to probes. */
-		if (s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
-				       fnset__wants_api(s->fns, api_at(API_TORCH))))
-			continue;
 		/* Ids of unknown functions are reused when their files are gone. */
 		if (s->only_table && fnset__is_generic(s->fns, id))
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn))
 			continue;
-		if (!fnset__wanted(s->fns, id)) {
+		if (!fnset__wanted(s->fns, id) || is_left_to_probes(s, id)) {
 			if (s->late && fn->api == API_CUDA && report_name(s, id, fn->symbol))
 				s->set->specs[id].of.level = CT_LEVEL_GONE;
 			continue;
@@ -193,6 +195,9 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 		return 0;
 	if (!spec)
 		return in->o.probes ? 0 : -ENOENT;
+	/* Its calls only pass the gate. */
+	if (spec->level == CT_LEVEL_GONE)
+		return 0;
 	flags = spec->flags & ~CT_SPEC_F_NO_RETURN;
 	if (l->entry_only || fnset__is_marked(in->o.fns, FNSET_NO_RETURN, func_id))
 		flags |= CT_SPEC_F_NO_RETURN;

@@ -96,6 +96,15 @@ def test_twice(tmp_path, own):
         assert ran.status == 0 and any(e["id"] >> 48 == 2 for e in Trace(tmp_path / "u.jsonl").calls), ran
 
 
+@pytest.mark.parametrize("option", ["--python=launch", pytest.param("--torch", marks=pytest.mark.long)])
+def test_calls_of_probes(tmp_path, own, option):
+    """Uprobes record the calls that have operators or Python frames. They pass the gate, too: without it the mock aborts."""
+    with program(own, 7) as p:
+        r = Late(p, tmp_path, option)
+        calls = [e for e in r.t.calls if e["symbol"] == "cuLaunchKernel"]
+        assert len(r.timed()) > 50 and calls and not any(e["id"] >> 48 == 2 for e in calls)
+
+
 @pytest.mark.parametrize("word,reason", [("taken", "in use already (a test)"), ("fail", "cuptiActivityEnable failed"), ("missing", "no libcupti was found")])
 def test_refusals(tmp_path, own, word, reason):
     with program(own, 1, FAKE_CUPTI=word) as p:
@@ -163,7 +172,7 @@ def test_tracer_is_killed(tmp_path, own):
         Late(p, tmp_path).timed()
 
 
-def burst(d, p, why=None, seconds=1):
+def burst(d, p, why=None, seconds=0.7):
     """ctl burst PID --gpu-time, until it is over."""
     assert d.ctl("burst", p.pid, f"{seconds}s", "--gpu-time")["gpu_burst"] in ("enters", "starts")
     until(lambda: d.process(p.pid)["gpu_burst"] not in ("enters", "starts", "on", "stops"), 30)
@@ -199,18 +208,20 @@ def test_burst(for_all, own):  # noqa: F811
         time.sleep(0.3)
         assert "cudatrace-gpu" not in threads(p) and not d.metric("cudatrace_gpu_executions_total")
         burst(d, p)
-        until(lambda: not d.process(p.pid)["traced"] and len(burst_files(d)) == 1)
+        until(lambda: not d.process(p.pid)["traced"] and burst_files(d))
         burst(d, p)
         burst(d, taken, "in use already")
         burst(d, never, "CUDATRACE_NO_INJECT")
-        until(lambda: not any(d.process(x.pid)["traced"] for x in (p, taken, never)) and len(burst_files(d)) == 2)
+        until(lambda: not any(d.process(x.pid)["traced"] for x in (p, taken, never)) and len(burst_files(d)) >= 2)
         for t in burst_files(d):
             (on,) = [e for e in t.ev if e.get("op") == "gpu-time" and e["name"] == "on"]
             gpu = [e for e in t.ev if e["type"] == "gpu" and e["op"] in ("kernel", "graph")]
             of = collections.Counter(e.get("call_id") for e in gpu)
-            within = [e for e in t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and on["ts"] + 20 < e["ts"] < on["ts"] + 900]
+            within = [e for e in t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and on["ts"] + 20 < e["ts"] < on["ts"] + 600]
             assert t.head["gpu_time"] == "graphs" and len(within) > 50 and {e["pid"] for e in gpu} == {p.pid}
-            assert t.end["drops"]["calls"] or all(of[e["id"]] == 1 for e in within), [e for e in within if of[e["id"]] != 1][:3]
+            lost = t.end["drops"]["calls"] or t.end["gpu_discarded"] or t.end["gpu_lost"]
+            lacks = [e["symbol"] for e in within if not of[e["id"]]]
+            assert lost or not lacks, (len(lacks), len(within), lacks[:3])
         assert d.metric("cudatrace_gpu_executions_total", op="graph") > 10
     d.stop()
 
