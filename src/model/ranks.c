@@ -34,8 +34,14 @@ struct rank_comm {
 	uint64_t reported_seq;
 	struct {
 		uint64_t seq, first_ns;
-		const char *op;
+		struct rank_call call;
 	} begun[AHEAD]; /* by the first rank to begin */
+	/* The first collective that two ranks call differently. */
+	struct {
+		uint64_t seq; /* 0: none */
+		struct rank_call calls[2];
+		bool reported;
+	} differs;
 };
 HASH_TABLE_KEY(rank_comm, hash);
 
@@ -112,8 +118,38 @@ static struct rank *rank_of(struct rank_comm *c, const struct rank_begun *b)
 	return k;
 }
 
+/* Compares the call with that of the first rank. */
+static void compare(struct rank_comm *c, const struct rank_begun *b, const struct rank_call *call)
+{
+	struct rank_call *first = &c->begun[b->seq % AHEAD].call;
+	bool same;
+
+	if (!b->seq || c->begun[b->seq % AHEAD].seq != b->seq)
+		return;
+	if (first->rank == b->rank && first->pid == b->pid) {
+		/* Its size is known when the call returns. */
+		*first = call->has_bytes ? *call : *first;
+		return;
+	}
+	same = !strcmp(first->op, call->op) &&
+	       (!first->has_bytes || !call->has_bytes || first->bytes == call->bytes);
+	if (same || c->differs.seq)
+		return;
+	c->differs.seq = b->seq;
+	c->differs.calls[0] = *first;
+	c->differs.calls[1] = *call;
+}
+
 void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 {
+	const struct rank_call call = {
+		.rank = b->rank,
+		.pid = b->pid,
+		.tid = b->tid,
+		.op = b->op,
+		.bytes = b->bytes,
+		.has_bytes = b->has_bytes,
+	};
 	struct rank_comm *c = comm_of(rs, b->hash, b->pid);
 	struct rank *k = c ? rank_of(c, b) : NULL;
 	unsigned i = b->seq % AHEAD;
@@ -121,7 +157,10 @@ void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 	if (!k)
 		return;
 	k->partial = b->partial;
-	if (b->partial || b->seq <= k->seq)
+	if (b->partial)
+		return;
+	compare(c, b, &call);
+	if (b->seq <= k->seq)
 		return;
 	k->seq = b->seq;
 	k->tid = b->tid;
@@ -129,7 +168,7 @@ void ranks__begun(struct ranks *rs, const struct rank_begun *b)
 		return;
 	c->begun[i].seq = b->seq;
 	c->begun[i].first_ns = b->ns;
-	c->begun[i].op = b->op;
+	c->begun[i].call = call;
 }
 
 void ranks__event(struct ranks *rs, const struct trace_event *ev)
@@ -143,6 +182,8 @@ void ranks__event(struct ranks *rs, const struct trace_event *ev)
 		.op = ev->op,
 		.ns = ev->start_ns,
 		.partial = ev->coll.seq_partial,
+		.bytes = ev->coll.bytes,
+		.has_bytes = ev->has & HAS_BYTES,
 	};
 
 	if (ev->has & HAS_COMM && ev->coll.nranks && (b.seq || ev->fn->op == OP_INIT))
@@ -222,8 +263,28 @@ static bool find_open(const struct rank_comm *c, struct rank_wait *w)
 	seq = most - least >= AHEAD ? most - AHEAD + 1 : least + 1;
 	w->seq = least + 1;
 	w->since_ns = c->begun[seq % AHEAD].first_ns;
-	w->op = c->begun[seq % AHEAD].op;
+	w->op = c->begun[seq % AHEAD].call.op;
 	return c->begun[seq % AHEAD].seq == seq;
+}
+
+static void report_difference(struct rank_comm *c, void (*fn)(void *ctx, const struct rank_wait *w),
+			      void *ctx)
+{
+	struct rank_wait w = {
+		.hash = c->hash,
+		.seq = c->differs.seq,
+		.op = c->differs.calls[0].op,
+		.differs = true,
+		.calls = {c->differs.calls[0], c->differs.calls[1]},
+		.who_cnt = 2,
+	};
+
+	if (!c->differs.seq || c->differs.reported)
+		return;
+	c->differs.reported = true;
+	for (unsigned i = 0; i < 2; i++)
+		w.who[i] = (struct rank_who){w.calls[i].rank, w.calls[i].pid, w.calls[i].tid};
+	fn(ctx, &w);
 }
 
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
@@ -233,6 +294,7 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 		struct rank_wait w = {.hash = c->hash};
 		bool open = find_open(c, &w);
 
+		report_difference(c, fn, ctx);
 		if (c->reported && (!open || w.seq != c->reported_seq)) {
 			struct rank_wait over = {.hash = c->hash,
 						 .seq = c->reported_seq,
@@ -255,9 +317,27 @@ void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const str
 	}
 }
 
+static const char *call_text(char *buf, size_t size, const struct rank_call *x)
+{
+	int n = snprintf(buf, size, "rank %u calls %s", x->rank, x->op);
+
+	if (x->has_bytes)
+		snprintf(buf + n, size - n, " of %" PRIu64 " bytes", x->bytes);
+	return buf;
+}
+
 void rank_wait_text(const struct rank_wait *w, char *buf, size_t size)
 {
-	if (w->over)
+	char first[128], other[128];
+
+	if (w->differs)
+		snprintf(buf, size,
+			 "collective %" PRIu64 " of communicator 0x%" PRIx64
+			 " differs: %s, %s. All ranks must call the same operation with the same "
+			 "size; these may wait for each other for ever",
+			 w->seq, w->hash, call_text(first, sizeof(first), &w->calls[0]),
+			 call_text(other, sizeof(other), &w->calls[1]));
+	else if (w->over)
 		snprintf(buf, size, "collective %" PRIu64 " of communicator 0x%" PRIx64 " %s",
 			 w->seq, w->hash,
 			 w->lost ? "may have begun on all ranks: calls were dropped"

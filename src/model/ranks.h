@@ -29,11 +29,21 @@ struct rank_who {
 };
 #define RANKS_WHO_MAX 8
 
+/* What a rank calls as its collective of a number. */
+struct rank_call {
+	uint32_t rank, pid, tid;
+	const char *op;
+	uint64_t bytes;
+	bool has_bytes;
+};
+
 /* A collective that some ranks have begun and others have not. over: all ranks have begun it now;
- * with lost this is unknown, because calls were dropped. */
+ * with lost this is unknown, because calls were dropped. differs: two ranks call different ones. */
 struct rank_wait {
 	uint64_t hash, seq;
 	const char *op;
+	bool differs;
+	struct rank_call calls[2]; /* differs: the first rank's, and another's */
 	uint64_t since_ns, ns;
 	char in[192], missing[192];	    /* for example "0, 2 (ended)" */
 	struct rank_who who[RANKS_WHO_MAX]; /* missing ranks first */
@@ -48,6 +58,8 @@ struct rank_begun {
 	const char *op;
 	uint64_t ns;
 	bool partial; /* seq does not match other ranks */
+	uint64_t bytes;
+	bool has_bytes;
 };
 void ranks__begun(struct ranks *rs, const struct rank_begun *b);
 /* Handles a call that uses or creates a communicator. */
@@ -60,7 +72,8 @@ void ranks__ended(struct ranks *rs, uint32_t pid);
 /* Reports dropped calls of a process (0: of any). The sequence numbers of its ranks are unknown
  * until their next collectives. */
 void ranks__lost(struct ranks *rs, uint32_t pid);
-/* Calls fn once for each wait of at least RANKS_HANG_NS, and once when it is over. */
+/* Calls fn once for each wait of at least RANKS_HANG_NS, and once when it is over; once for the
+ * first difference of a communicator. */
 void ranks__look(struct ranks *rs, uint64_t now, void (*fn)(void *ctx, const struct rank_wait *w),
 		 void *ctx);
 /* Formats for people: "collective 4 (all_reduce) of communicator 0xabc ..." */

@@ -98,11 +98,12 @@ static void add_state(struct calls_of *c)
 }
 
 static void report_hang(struct tracer *t, const char *why, const struct stack *stack,
-			bool is_warning)
+			bool is_warning, const char *deadlock)
 {
 	struct trace_event ev = tracer_event("hang", "nccl", now_ns());
 
 	ev.tracer.why = why;
+	ev.tracer.deadlock = deadlock;
 	ev.stack = stack;
 	if (is_warning)
 		warn("%s", why);
@@ -143,7 +144,7 @@ static void report_stack(struct tracer *t, uint64_t hash, const struct rank_who 
 			 stack->frame_cnt - FRAMES_PRINTED);
 	else if (!s->at.whole && !s->python_cnt)
 		snprintf(why + len, sizeof(why) - len, " < " UNTOLD);
-	report_hang(t, why, stack, true);
+	report_hang(t, why, stack, true, NULL);
 }
 
 const struct ct_python *tracer__python_of(struct tracer *t, uint32_t pid)
@@ -199,7 +200,7 @@ static void report_wait(void *ctx, const struct rank_wait *w)
 	char why[768];
 
 	rank_wait_text(w, why, sizeof(why));
-	report_hang(t, why, NULL, !w->over);
+	report_hang(t, why, NULL, !w->over, w->differs ? "collectives" : NULL);
 	for (unsigned i = 0; i < w->who_cnt; i++) {
 		struct calls_of c = {.t = t, .pid = w->who[i].pid, .now = now_ns()};
 
@@ -212,7 +213,7 @@ static void report_wait(void *ctx, const struct rank_wait *w)
 		add_state(&c);
 		snprintf(why, sizeof(why), "rank %u of 0x%" PRIx64 " (process %u): %s",
 			 w->who[i].rank, w->hash, c.pid, c.text);
-		report_hang(t, why, NULL, true);
+		report_hang(t, why, NULL, true, NULL);
 		report_stacks(t, w->hash, &w->who[i], &c);
 	}
 }

@@ -278,6 +278,15 @@ def communication(o, d, calls, report):
     for row in section["communicators"]:
         every = mine[row["communicator"]]
         where = f"communication.{row['communicator']}"
+        if row.get("differs"):
+            # The two calls are in the lines, and no collective before differs.
+            kinds = collections.defaultdict(set)
+            for c in every:
+                if "seq" in c and not c.get("result"):
+                    kinds[c["seq"]].add((c["op"], c["bytes"]))
+            d.same(f"{where}.differs.seq", row["differs"]["seq"], min(seq for seq, of in kinds.items() if len(of) > 1))
+            for x in row["differs"]["calls"]:
+                d.law(f"{where}.differs: {x}", any((c.get("seq"), c.get("rank"), c["op"], c["bytes"]) == (row["differs"]["seq"], x["rank"], x["op"], x["bytes"]) for c in every))
         for op in row["operations"]:
             calls_of = [c for c in every if c["op"] == op["op"]]
             good = [c for c in calls_of if not c.get("result")]

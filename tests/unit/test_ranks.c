@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <string.h>
 
 #include "factory.h"
 #include "model/ranks.h"
@@ -217,6 +218,64 @@ static void test_many(void **state)
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, clear, clear)
+test_differs #test_differsdtest_differsetest_differsftest_differsitest_differsntest_differsetest_differs test_differsTtest_differsEtest_differsStest_differsTtest_differs(
+	test_differsftest_differsntest_differs)
+test_differs
+test_differsctest_differsmtest_differsotest_differsctest_differsktest_differsatest_differs_test_differsutest_differsntest_differsitest_differsttest_differs_test_differsttest_differsetest_differsstest_differsttest_differs_test_differsstest_differsetest_differsttest_differsutest_differsptest_differs_test_differsttest_differsetest_differsatest_differsrtest_differsdtest_differsotest_differswtest_differsntest_differs(
+	test_differsftest_differsntest_differs,
+	test_differs test_differsctest_differsltest_differsetest_differsatest_differsrtest_differs,
+	test_differs test_differsctest_differsltest_differsetest_differsatest_differsrtest_differs)
+	test_differs
+
+	static void sized(const char *symbol, uint32_t rank, uint64_t seq, uint64_t bytes)
+{
+	struct factory f = factory(100 + rank);
+	struct trace_event ev = factory_call(&f, symbol, SEC, 1000);
+
+	ev.has = HAS_COMM | HAS_BYTES;
+	ev.coll = (struct collective_info){
+		.hash = 0xabc, .rank = rank, .nranks = 3, .seq = seq, .bytes = bytes};
+	ranks__event(&rs, &ev);
+}
+
+/* Reported at once, and once for each communicator; the first rank's call is what all are compared
+ * with. */
+static void test_differs(void **state)
+{
+	char text[256];
+
+	sized("ncclAllReduce", 0, 1, 4096);
+	sized("ncclAllReduce", 1, 1, 4096);
+	sized("ncclAllReduce", 2, 1, 4096);
+	sized("ncclAllReduce", 0, 2, 4096);
+	assert_int_equal(look(1), 0);
+	sized("ncclAllReduce", 1, 2, 8192);
+	sized("ncclBroadcast", 2, 2, 4096);
+	assert_int_equal(look(1), 1);
+	assert_true(last.differs && last.seq == 2 && last.who_cnt == 2 && !last.over);
+	rank_wait_text(&last, text, sizeof(text));
+	assert_non_null(strstr(text, "differs: rank 0 calls all_reduce of 4096 bytes, rank 1 calls "
+				     "all_reduce of 8192 bytes."));
+	sized("ncclAllReduce", 0, 3, 4096);
+	sized("ncclBroadcast", 1, 3, 4096);
+	assert_int_equal(look(2), 0);
+	clear(NULL);
+
+	sized("ncclAllReduce", 0, 1, 4096);
+	call("ncclBroadcast", 0xabc, 1, 1, 1);
+	assert_int_equal(look(1), 1);
+	rank_wait_text(&last, text, sizeof(text));
+	assert_non_null(strstr(text, "rank 0 calls all_reduce of 4096 bytes, rank 1 calls "
+				     "broadcast."));
+	clear(NULL);
+
+	/* The size of a call in flight is not known, and calls were lost. */
+	reduce(0, 1, 1);
+	sized("ncclAllReduce", 1, 1, 4096);
+	ranks__lost(&rs, 101);
+	sized("ncclAllReduce", 0, 2, 4096);
+	assert_int_equal(look(1), 0);
+}
 
 int main(void)
 {

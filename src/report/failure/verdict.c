@@ -291,7 +291,7 @@ static const char *hang_advice(const struct work *x)
 	if (is_host_function(x))
 		return "a host function must not call CUDA or wait for a thread that does";
 	if (is_collective(x))
-		return "find the rank that did not call this collective: see the section communication";
+		return "find the rank that did not call this collective, or called another one: see the section communication";
 	return "look for a loop in the kernel that waits for a value, and for the code that must write it";
 }
 

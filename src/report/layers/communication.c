@@ -203,6 +203,18 @@ static void settle(struct communication *x, struct coll_comm *c, struct coll_slo
 	}
 }
 
+static void note_difference(struct coll_comm *c, const struct coll_rank *k, struct coll_slot *s,
+			    const struct trace_event *ev)
+{
+	s->differs = true;
+	if (c->differ_seq && c->differ_seq <= s->seq)
+		return;
+	c->differ_seq = s->seq;
+	c->differ_ns = ev->start_ns;
+	c->differ[0] = (struct coll_side){c->ranks[s->first_rank].rank, s->op, s->bytes};
+	c->differ[1] = (struct coll_side){k->rank, ev->fn->op, ev->coll.bytes};
+}
+
 static void arrive(struct communication *x, struct coll_comm *c, struct coll_rank *k,
 		   const struct trace_event *ev)
 {
@@ -229,10 +241,12 @@ static void arrive(struct communication *x, struct coll_comm *c, struct coll_ran
 			.last_ns = ev->start_ns,
 			.op = ev->fn->op,
 			.bytes = ev->coll.bytes,
+			.first_rank = i,
 			.last_rank = i,
 		};
 	}
-	s->differs |= s->op != ev->fn->op || s->bytes != ev->coll.bytes;
+	if (s->op != ev->fn->op || s->bytes != ev->coll.bytes)
+		note_difference(c, k, s, ev);
 	s->captured |= ev->capture != 0;
 	who_add(&s->who, i);
 	if (ev->start_ns < s->first_ns)

@@ -67,6 +67,21 @@ static void print_open(const struct communication *x, const struct coll_comm *c,
 		  c->open.seq, api_op_name(c->open.op), HUMAN_TIME(c->open_ns), in, missing);
 }
 
+static void print_difference(const struct coll_comm *c, const struct term *term)
+{
+	const struct coll_side *x = c->differ;
+	char bytes[2][CELL_SZ];
+
+	for (unsigned i = 0; i < 2; i++)
+		human_bytes(bytes[i], x[i].bytes);
+	term_para(
+		term,
+		"The first is %" PRIu64
+		": rank %u called %s of %s, rank %u %s of %s. All ranks must call the same: they may wait for each other for ever, unless a call was not recorded.",
+		c->differ_seq, x[0].rank, api_op_name(x[0].op), bytes[0], x[1].rank,
+		api_op_name(x[1].op), bytes[1]);
+}
+
 static void print_comm(const struct communication *x, const struct coll_comm *c,
 		       const struct term *term)
 {
@@ -111,6 +126,8 @@ static void print_comm(const struct communication *x, const struct coll_comm *c,
 			  "%" PRIu64
 			  " with the same number differ between ranks and are not joined.",
 			  c->differ_cnt);
+	if (c->differ_cnt)
+		print_difference(c, term);
 	if (c->missed_cnt)
 		term_para(term, "%" PRIu64 " are missing on some ranks.", c->missed_cnt);
 }

@@ -62,10 +62,17 @@ struct coll_slot {
 	uint64_t first_ns, last_ns, bytes;
 	uint64_t gpu_first_ns, gpu_last_ns; /* starts of its kernels, of gpu_cnt ranks */
 	uint32_t gpu_cnt;
-	uint16_t last_rank;
+	uint16_t first_rank, last_rank; /* the first one of the trace, and the last by time */
 	uint8_t op;
 	bool differs;
 	bool captured; /* into a graph: it did not run, and no rank waited */
+};
+
+/* The call of a rank that another one does not match. */
+struct coll_side {
+	uint32_t rank;
+	uint8_t op;
+	uint64_t bytes;
 };
 
 struct coll_comm {
@@ -82,7 +89,11 @@ struct coll_comm {
 	bool is_apart, is_uncompared; /* some of its ranks' clocks could not be compared */
 	uint64_t clock_errors_ns[2];  /* the largest of its ranks' clocks: their sum is the error */
 	struct coll_slot open;	      /* at the end: the first that some ranks have not joined */
-	uint64_t open_ns;	      /* how long ranks have waited there */
+	/* The first collective that ranks call differently: that of the rank that came first in the
+	 * trace, and another one. */
+	uint64_t differ_seq, differ_ns; /* seq 0: none */
+	struct coll_side differ[2];
+	uint64_t open_ns; /* how long ranks have waited there */
 };
 
 /* Assigns the GPU time of a launch, by process and id of the launch and of the enclosing call. */
