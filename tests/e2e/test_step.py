@@ -14,6 +14,8 @@ import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TESTS, "oracle"))
+import evidence  # noqa: E402
+import oracle  # noqa: E402
 import simulate  # noqa: E402
 import steps  # noqa: E402
 
@@ -61,6 +63,13 @@ def check_gain(m, ready, report, found):
     assert found["replayed"] and abs(found["steady_ns"] - longer) <= 0.05 * longer and longer > 0.1 * m.ends[-1][2], (found["steady_ns"], longer)
 
 
+def evidence_of(lines, report):
+    """What is wrong with the calls that findings name."""
+    d = oracle.Differences()
+    evidence.check(oracle.TOOLS, d, lines, [x for x in lines if "id" in x and "duration_us" in x and x["type"] != "range"], report)
+    return d
+
+
 @pytest.mark.parametrize("program, kind, name, finding, without", steps.PLANTED, ids=[x[0].__name__ for x in steps.PLANTED])
 def test_planted(tmp_path, program, kind, name, finding, without):
     """The first part of the path and the first finding are the planted problem, with the gain that a program without it has."""
@@ -78,6 +87,7 @@ def test_planted(tmp_path, program, kind, name, finding, without):
         names = {x["id"]: x["name"] for x in m.lines() if "duration_us" in x and "id" in x}
         of_calls = [x for x in report["step"]["list"][0]["parts"] if x["kind"] in ("plan", "build_graph", "memory", "module", "copy_call", "wait_return")]
         assert len(of_calls) > 0 and all(names[x["call_id"]] == x["name"] for x in of_calls)
+        assert found["calls"] and not evidence_of(m.lines(), report)
         example = names[found["call_id"]] if "call_id" in found else None
         assert (example is None) == (finding in ("launch-bound", "idle-between", "communication-alone"))
         if kind in ("plan", "build_graph", "memory", "module", "copy_call"):
@@ -86,6 +96,39 @@ def test_planted(tmp_path, program, kind, name, finding, without):
         assert [x["id"] for x in report["findings"]] == ["gpu-bound"]
     if finding == "small-syncs":
         assert f" waits, such as cuStreamSynchronize in {steps.DONE.replace('/app/', '')}, came after" in found["text"]
+
+
+@pytest.mark.parametrize("program, finding", [(steps.small, "launch-bound"), (steps.host_between, "idle-between")], ids=["launches", "waits"])
+def test_evidence_without_gpu_times(tmp_path, program, finding):
+    lines = [x for x in steps.Machine().run(program, STEPS).lines() if x["type"] != "gpu"]
+    report = report_of(tmp_path, lines)
+    found, = finding_of(report, finding)
+    assert len(found["calls"]) == 3 and not evidence_of(lines, report)
+    text = " ".join(subprocess.run([os.environ["CUDATRACE"], "report", "-q", "--section=findings", "--width=300", tmp_path / "trace.jsonl"], check=True,
+                                   stdout=subprocess.PIPE, text=True).stdout.split())
+    first = found["calls"][0]
+    assert re.search(rf"Calls: {first['function']} \(id {first['call_id']}\): [^;]* {first['what']}; ", text)
+
+
+def test_evidence_without_waits(tmp_path):
+    """The path is the host's, but the GPU waits for its launches."""
+    def unwaited(m, i):
+        steps.launches(m, 30, 1_000)
+        m.waited = m.now, m.last, max(m.now, m.all.end)
+    lines = steps.Machine().run(unwaited, STEPS).lines()
+    found, = finding_of(report := report_of(tmp_path, lines), "launch-bound")
+    assert len(found["calls"]) == 3 and not evidence_of(lines, report)
+
+
+def test_evidence_is_checked(tmp_path):
+    """The check finds a call that is not what the finding says."""
+    for program in (steps.small, steps.host_between, steps.collectives, steps.plans):
+        lines = steps.Machine().run(program, STEPS).lines()
+        report = report_of(tmp_path, lines)
+        first, *rest = report["findings"][0]["calls"]
+        for change in ({"call_id": first["call_id"] + 1}, {"time_ns": first["time_ns"] + 200_000}, {"ts": first["ts"] - 0.1}, {"function": "cuInit"}):
+            report["findings"][0]["calls"] = [{**first, **change}, *rest]
+            assert evidence_of(lines, report), (program.__name__, change)
 
 
 @pytest.mark.parametrize("program, kind", steps.HEALTHY, ids=[x[0].__name__ for x in steps.HEALTHY])
@@ -266,6 +309,7 @@ def test_late_rank(tmp_path, seed, first):
     total = step["replay"]["total_ns"] - 7 * (simulate.step_ns(plan, 23) - simulate.step_ns({**plan, "late_ns": 0}, 23))
     assert abs(on_time["total_ns"] - total) < 0.02 * total, (on_time, total)
     found, = finding_of(report, "late-rank")
+    assert len(found["calls"]) == 3 and not evidence_of(simulate.trace(plan), report)
     assert found["replayed"] and "rank 2" in found["text"] and abs(found["steady_share"] - 1 + total / step["replay"]["total_ns"]) < 0.02
     assert other["saved_share"] == 0 and "on-time:2" in [x["change"] for x in step["what_if"][2:]]
 

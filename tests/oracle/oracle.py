@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import derived
+import evidence
 import failure
 import ledger
 import roofline
@@ -393,6 +394,7 @@ def check(lines, report):
         sections.stages(d, report)
         ledger.check(TOOLS, d, lines, report)
         step.check(TOOLS, d, lines, calls, report)
+        evidence.check(TOOLS, d, lines, calls, report)
         failure.check(TOOLS, d, lines, report)
         roofline.check(TOOLS, d, lines, report)
     sections.overview(TOOLS, d, lines, calls, report)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Findings as text and JSON; fills the templates of findings.def. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,6 +161,22 @@ static const char *evidence_text(char buf[SECTION_BUF], const struct finding *x,
 #define SECTION_ROWS  "report/advice/findings.section"
 #include "report/section_rows.h"
 
+/* "Calls: cuLaunchKernel (id 12): 5 us without work before its execution; ..." */
+static void print_calls(const struct finding *x, const struct term *term)
+{
+	char text[512] = "";
+	size_t n = 0;
+
+	for (unsigned i = 0; i < x->examples.cnt && n < sizeof(text); i++) {
+		const struct step_example *e = &x->examples.of[i];
+
+		n += snprintf(text + n, sizeof(text) - n, "%s%s (id %" PRIu64 "): %s %s",
+			      i ? "; " : "", e->fn->name, e->call_id, HUMAN_TIME(e->ns), e->what);
+	}
+	if (x->examples.cnt)
+		term_para(term, "Calls: %s.", text);
+}
+
 void findings_print(const void *a, const struct term *term)
 {
 	const struct findings *f = a;
@@ -181,5 +198,6 @@ void findings_print(const void *a, const struct term *term)
 			term_para(term, "%u. %s%s", i + 1, x->rule->title, mark);
 		term_para(term, "%s %s Confidence: %.0f %%. %s", x->text, x->advice,
 			  100 * x->confidence, x->confidence_reason);
+		print_calls(x, term);
 	}
 }

@@ -11,6 +11,7 @@
 #include "report/collect.h"
 #include "report/report.h"
 #include "report/iter/iter.h"
+#include "report/step/step.h"
 #include "text/table.h"
 
 #define VALUES_MAX 9
@@ -51,12 +52,13 @@ struct finding {
 	double confidence;
 	const struct api_fn *fn; /* the function that it is about, or NULL */
 	uint64_t call_id;	 /* an example; 0: none */
-	char place[128];	 /* where it is called: step_place() */
-	char other[128];	 /* another place, or empty */
-	char period[96];	 /* the part of the run that it is about, or empty */
-	bool is_limit;		 /* the verdict is about it */
-	bool is_replayed;	 /* the gain in the steady state is that of a replay of the steps */
-	bool is_of_steps;	 /* it matters only if it costs a share of the steps */
+	struct step_examples examples;
+	char place[128];  /* where it is called: step_place() */
+	char other[128];  /* another place, or empty */
+	char period[96];  /* the part of the run that it is about, or empty */
+	bool is_limit;	  /* the verdict is about it */
+	bool is_replayed; /* the gain in the steady state is that of a replay of the steps */
+	bool is_of_steps; /* it matters only if it costs a share of the steps */
 	union finding_values v;
 	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
 };
@@ -179,6 +181,10 @@ bool data_loading(const struct findings *f, struct finding *x);
 /* Writes the collective that takes the most time of the median step's critical path, and its place,
  * to x->other. */
 void exposed_collective(const struct findings *f, struct finding *x);
+/* Sets the calls that show that the host launches too late. */
+void finding_launches(const struct findings *f, struct finding *x);
+/* Sets the calls that show what the topic is about. topic: enum step_topic. */
+void finding_examples(const struct findings *f, struct finding *x, unsigned topic);
 /* Replaces the loss in the steady state by what a replay of the steps without the topic saves, if
  * the process with the steps has anything of it. topic: enum step_topic. */
 void finding_replay(const struct findings *f, struct finding *x, unsigned topic);

@@ -61,6 +61,7 @@ static bool host_bound(const struct findings *f, struct finding *x)
 	if (g.gpu_bound + g.host_bound < 3 || g.host_bound <= g.gpu_bound)
 		return false;
 	gpu_period(f->r, f->it.pid, f->run_from_ns, f->run_to_ns, &steady);
+	finding_launches(f, x);
 	x->is_replayed = x->is_of_steps = step_host_share(f, &share);
 	if (!x->is_replayed)
 		share = ratio_of(steady.idle_ns, steady.whole_ns);
@@ -180,6 +181,7 @@ static bool launch_bound(const struct findings *f, struct finding *x)
 	if (f->steady_cnt < 3 || d[ITS_KERNELS].mean < 10 || waits * 10 >= time ||
 	    d[ITS_LAUNCH].total >= launches * 20000)
 		return false;
+	finding_launches(f, x);
 	x->lost_ns = time - waits;
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;

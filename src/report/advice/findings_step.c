@@ -35,11 +35,28 @@ static void name_example(struct finding *x, const struct step_part *example)
 	step_place(example, x->place, sizeof(x->place));
 }
 
+void finding_launches(const struct findings *f, struct finding *x)
+{
+	const struct step_result *res = step_result(f->r);
+
+	if (res)
+		x->examples = res->launches;
+}
+
+void finding_examples(const struct findings *f, struct finding *x, unsigned topic)
+{
+	const struct step_result *res = step_result(f->r);
+
+	if (res)
+		x->examples = res->topics[topic].examples;
+}
+
 void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 {
 	const struct step_result *res = step_result(f->r);
 	uint64_t outside_ns = x->lost_ns - finding_steady_ns(x), steady_ns;
 
+	finding_examples(f, x, topic);
 	if (!res || !res->unchanged.total_ns || !res->is_joined)
 		return;
 	x->is_of_steps = true;
@@ -58,9 +75,12 @@ void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid)
 {
 	const struct step_result *res = step_result(f->r);
+	const struct step_examples *lates = step_late_examples(f->r, pid);
 
 	if (res && res->late_pid == pid)
 		finding_replay(f, x, STEP_TOPIC_LATE);
+	if (lates)
+		x->examples = *lates;
 }
 
 bool plans_rebuilt(const struct findings *f, struct finding *x)
@@ -87,6 +107,7 @@ bool plans_rebuilt(const struct findings *f, struct finding *x)
 	x->at_ns = m->begin_ns;
 	x->fn = longest->fn;
 	x->call_id = longest->call_id;
+	x->examples = res->plans;
 	step_place(longest, x->place, sizeof(x->place));
 	x->v.plans_rebuilt = (struct plans_rebuilt){
 		.n = cnt,

@@ -43,6 +43,7 @@ bool communication_process(const struct report *r, uint32_t rank, uint32_t *pid)
 struct communication_wait {
 	uint32_t pid;
 	uint64_t from_ns, to_ns;
+	uint64_t by_ns; /* lateness at the first collective in it */
 };
 /* Gets the times in which pid waited for late: from the start of the first kernel of a collective
  * to that of the late process's, if they are known; else from call to call. late 0: for any

@@ -229,7 +229,8 @@ int communication_waits(const struct report *r, uint32_t pid, uint32_t late,
 		if ((late ? l->pid != late : l->pid == pid) ||
 		    keys__find(&shared, l->pid) == KEYS_NONE)
 			continue;
-		(*waits)[cnt++] = (struct communication_wait){l->pid, l->from_ns, l->to_ns};
+		(*waits)[cnt++] =
+			(struct communication_wait){l->pid, l->from_ns, l->to_ns, l->by_ns};
 	}
 	keys__free(&shared);
 	qsort(*waits, cnt, sizeof(**waits), by_end);

@@ -349,6 +349,7 @@ void step_parts_make(struct steps *s, const struct iter_result *iter)
 			make_step(s, &first, &s->res.steps[STEP_FIRST]);
 		qsort(steady, cnt, sizeof(*steady), by_number);
 		step_gaps_make(s, steady, cnt);
+		step_path_examples(s, steady, cnt);
 		step_what_ifs_make(s, steady, cnt, iter->dist[ITS_GRAPHS].median);
 	}
 	free(steady);

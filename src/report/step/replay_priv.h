@@ -65,8 +65,9 @@ uint32_t step_first_seg(const struct step_graph *g, const struct step_thread *t,
 /* STEP_TOPIC_IDLE has the time before an interval, and the interval. */
 #define IDLE_BEFORE 1
 #define IDLE_IN	    2
-/* topics.c: sets idle. Returns the number of these intervals. */
-uint64_t step_idle_make(struct step_sim *m);
+/* topics.c: sets idle, and examples in the steps. Returns the number of these intervals; without
+ * GPU times 0. */
+uint64_t step_idle_make(struct step_sim *m, struct step_examples *examples);
 
 /* The end of the executions that it had to wait for; 0: there are none. */
 uint64_t step_ready_ns(const struct step_graph *g, const struct step_exec *x);

@@ -278,6 +278,7 @@ static void steps_finish(void *a)
 	iter_result(s->r, &iter);
 	if (iter.count && step_graph_make(s, &iter))
 		step_parts_make(s, &iter);
+	step_late_make(s, iter.count ? iter.steady_ns : 0);
 	step_graph_free(&s->graph);
 	free(s->path.pieces);
 	s->path = (struct step_path){0};
@@ -285,6 +286,13 @@ static void steps_finish(void *a)
 	memlimit_free(s->execs.rows);
 	memlimit_free(s->ranges.rows);
 	s->calls = s->execs = s->ranges = (struct step_ring){0};
+}
+
+const struct step_examples *step_late_examples(const struct report *r, uint32_t pid)
+{
+	const struct steps *s = r->an[AN_STEP];
+
+	return s && s->lates.cnt && s->lates.of[0].pid == pid ? &s->lates : NULL;
 }
 
 const struct step_result *step_result(const struct report *r)

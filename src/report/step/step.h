@@ -36,6 +36,20 @@ struct step {
 	unsigned part_cnt;
 };
 
+/* Calls of the trace that show what a finding is about: the longest ones, first. */
+#define STEP_EXAMPLES 3
+struct step_example {
+	const char *what;	   /* what the time is, or what begins then */
+	const struct api_fn *fn;   /* of the call */
+	uint64_t call_id, next_id; /* next_id: the call at the end of the time; 0: none */
+	uint64_t begin_ns, ns;
+	uint32_t pid;
+};
+struct step_examples {
+	struct step_example of[STEP_EXAMPLES];
+	unsigned cnt;
+};
+
 enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
 
 /* Causes of a long time between calls: the program loads data, another thread makes calls, or the
@@ -87,6 +101,7 @@ struct step_topic_row {
 	uint64_t saved_ns;
 	uint64_t longest_ns;	/* of these calls in the steps; 0: there is none */
 	struct step_part place; /* of that call */
+	struct step_examples examples;
 };
 
 /* The predicted effect of a change, by replay.h. */
@@ -110,6 +125,8 @@ struct step_result {
 	char error[512]; /* of the first requested change that is_unmatched */
 	struct step_gap gaps[STEP_GAP_CNT];
 	struct step_topic_row topics[STEP_TOPIC_CNT];
+	/* On the critical path: launches that the GPU waited for, and calls that build plans. */
+	struct step_examples launches, plans;
 	uint32_t late_pid;	 /* of STEP_TOPIC_LATE; 0: none */
 	uint64_t plans_saved_ns; /* if libraries built no plans */
 	/* By a CUDA graph, or with graphs a host that costs nothing, on top of the others that are
@@ -121,6 +138,8 @@ struct step_result {
 	bool is_joined; /* the calls of most executions are known; without it replays are wrong */
 	uint32_t pid, tid;
 };
+/* Calls with which this process was late to collectives, or NULL. Needs no iterations. */
+const struct step_examples *step_late_examples(const struct report *r, uint32_t pid);
 /* NULL if there is none. */
 const struct step_result *step_result(const struct report *r);
 /* Writes why a change of --what-if cannot be replayed. Returns false if all can. */

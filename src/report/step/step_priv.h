@@ -127,6 +127,7 @@ struct steps {
 	struct step_graph graph;
 	struct step_path path;
 	struct step_result res;
+	struct step_examples lates;
 };
 
 /* Changes to replay; each text once. */
@@ -148,6 +149,12 @@ struct step_window {
 };
 /* Sets s->res. */
 void step_parts_make(struct steps *s, const struct iter_result *iter);
+/* evidence.c: keeps it if it is among the longest. */
+void step_example_add(struct step_examples *to, const struct step_example *x);
+/* Sets the examples of s->res that are on the critical path. windows: the steps, in their order. */
+void step_path_examples(struct steps *s, const struct step_window *windows, uint64_t cnt);
+/* Sets s->lates, from this time on. Needs the calls. */
+void step_late_make(struct steps *s, uint64_t from_ns);
 /* topics.c: sets the topics of calls that depend on others. */
 void step_topics_make(struct step_graph *g);
 /* match.c: finds changes of --what-if that concern nothing. */

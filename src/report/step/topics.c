@@ -79,22 +79,46 @@ static uint32_t mark_idle(struct step_sim *m, uint32_t wait, uint32_t work)
 	return work - wait;
 }
 
-uint64_t step_idle_make(struct step_sim *m)
+/* Keeps the time from a wait to the next work, if it is in a step. */
+static void add_example(const struct step_sim *m, uint32_t wait, uint32_t work,
+			struct step_examples *to)
+{
+	const struct step_graph *g = m->g;
+	const struct step_seg *before = &g->segs[m->order[wait].seg];
+	const struct step_seg *after = &g->segs[m->order[work].seg];
+	uint64_t from_ns = m->windows[0].begin_ns, to_ns = m->windows[m->window_cnt - 1].end_ns;
+
+	if (before->end_ns < from_ns || after->start_ns > to_ns || after->start_ns < before->end_ns)
+		return;
+	step_example_add(to, &(struct step_example){
+				     .what = "from its return to the next work",
+				     .fn = g->calls[before->call].fn,
+				     .call_id = g->calls[before->call].id,
+				     .next_id = g->calls[after->call].id,
+				     .begin_ns = before->end_ns,
+				     .ns = after->start_ns - before->end_ns,
+				     .pid = g->calls[before->call].pid,
+			     });
+}
+
+uint64_t step_idle_make(struct step_sim *m, struct step_examples *examples)
 {
 	const struct step_graph *g = m->g;
 	uint32_t wait = STEP_NONE;
 	uint64_t cnt = 0;
 
-	for (uint32_t i = 0; g->exec_cnt && i < m->order_cnt; i++) {
+	for (uint32_t i = 0; i < m->order_cnt; i++) {
 		const struct step_ref *ref = &m->order[i];
 		const struct step_call *c = &g->calls[g->segs[ref->seg].call];
 
 		if (ref->thread && !g->threads[ref->thread].alternates)
 			continue;
 		if (c->submits && wait != STEP_NONE &&
-		    is_idle(g, g->segs[m->order[wait].seg].end_ns, ref->start_ns))
+		    is_idle(g, g->segs[m->order[wait].seg].end_ns, ref->start_ns)) {
 			cnt += mark_idle(m, wait, i);
+			add_example(m, wait, i, examples);
+		}
 		wait = c->waits ? i : c->submits ? STEP_NONE : wait;
 	}
-	return cnt;
+	return g->exec_cnt ? cnt : 0;
 }

@@ -82,7 +82,17 @@ static void note_topic(const struct step_graph *g, uint32_t call, bool is_in,
 	uint64_t ns = c->end_ns - c->start_ns;
 
 	t->cnt++;
-	if (!is_in || ns <= t->longest_ns)
+	if (!is_in)
+		return;
+	step_example_add(&t->examples, &(struct step_example){
+					       .what = "the call",
+					       .fn = c->fn,
+					       .call_id = c->id,
+					       .begin_ns = c->start_ns,
+					       .ns = ns,
+					       .pid = c->pid,
+				       });
+	if (ns <= t->longest_ns)
 		return;
 	t->longest_ns = ns;
 	t->place = (struct step_part){
@@ -127,7 +137,8 @@ static void count_topics(const struct replayed *r, struct step_result *res)
 				note_topic(g, i, is_in, &res->topics[topic]);
 	}
 	count_executions(g, res);
-	res->topics[STEP_TOPIC_IDLE].cnt = step_idle_make(r->m);
+	res->topics[STEP_TOPIC_IDLE].cnt =
+		step_idle_make(r->m, &res->topics[STEP_TOPIC_IDLE].examples);
 	res->topics[STEP_TOPIC_LATE].cnt = res->late_pid != 0;
 	if (g->exec_cnt)
 		return;
