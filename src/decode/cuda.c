@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api_values.h"
+#include "util/order.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -422,20 +423,10 @@ enum api_detail api_fn_detail(const struct api_fn *fn)
 
 const char *api_enum_name(const struct api_enum *en, int64_t value)
 {
-	unsigned lo = 0, hi = en->value_cnt;
+	/* The first of equal values: aliases follow the name that is printed. */
+	unsigned n = COUNT_LEADING(i, en->value_cnt, en->values[i].value < value);
 
-	/* Find the first of equal values: aliases follow the name that is printed. */
-	while (lo < hi) {
-		unsigned mid = (lo + hi) / 2;
-
-		if (en->values[mid].value < value)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo < en->value_cnt && en->values[lo].value == value)
-		return en->values[lo].name;
-	return NULL;
+	return n < en->value_cnt && en->values[n].value == value ? en->values[n].name : NULL;
 }
 
 #define BY_NAME(table, key)                                                                        \

@@ -11,6 +11,7 @@
 #include "util/demangle.h"
 #include "util/hash_table.h"
 #include "util/limits.h"
+#include "util/order.h"
 #include "util/reader.h"
 #include "util/symbols.h"
 
@@ -297,17 +298,9 @@ void modules__read(struct modules *m)
 
 static struct map *map_at(const struct modules *m, uint64_t addr)
 {
-	unsigned lo = 0, hi = m->cnt;
+	unsigned n = COUNT_LEADING(i, m->cnt, m->maps[i].end <= addr);
 
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-
-		if (m->maps[mid].end <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < m->cnt && m->maps[lo].start <= addr ? &m->maps[lo] : NULL;
+	return n < m->cnt && m->maps[n].start <= addr ? &m->maps[n] : NULL;
 }
 
 static bool was_in_vain(const struct modules *m, uint64_t addr, uint64_t ns)

@@ -11,8 +11,9 @@
 static const int reader_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE};
 
 /* Other users' processes: their memory, and the files that they map. */
-static const int late_kept[] = {CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
-				CAP_CHECKPOINT_RESTORE};
+#define LATE_KEPT CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE
+static const int late_kept[] = {LATE_KEPT};
+static const int late_server_kept[] = {LATE_KEPT, CAP_SYS_ADMIN, CAP_BPF, CAP_KILL};
 
 /* To read processes, and to act as their owners. */
 static const int dossiers_kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID, CAP_SETGID,
@@ -24,16 +25,15 @@ static const int guard_kept[] = {CAP_KILL, CAP_BPF};
 /* To act as the owner of files; root's own rights for root's files. */
 static const int opener_kept[] = {CAP_SETUID, CAP_SETGID, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 
+/* Of all but the witness, also with AddressSanitizer. */
+static const char *const common_calls[] = {
+	"brk",	       "mmap",	       "munmap",	  "mprotect", "madvise",    "futex",
+	"sigaltstack", "rt_sigreturn", "restart_syscall", "exit",     "exit_group",
+};
+
 /* cudatrace-read: opens for reading, copies to memory, passes descriptors. */
 static const char *const reader_calls[] = {
-	/* memory */
-	"brk",
-	"mmap",
-	"munmap",
 	"mremap",
-	"mprotect",
-	"madvise",
-	"futex",
 	/* files; only what memfd_create() makes can be written */
 	"read",
 	"pread64",
@@ -60,11 +60,6 @@ static const char *const reader_calls[] = {
 	"set_robust_list",
 	"rseq",
 	"rt_sigprocmask",
-	"rt_sigreturn",
-	"sigaltstack", /* AddressSanitizer */
-	"restart_syscall",
-	"exit",
-	"exit_group",
 };
 
 /* The maker also creates readers, and installs a filter of its own in each. */
@@ -90,18 +85,6 @@ static const char *const opener_calls[] = {
 	"setfsgid",
 	"capget",
 	"capset",
-	/* memory, AddressSanitizer */
-	"brk",
-	"mmap",
-	"munmap",
-	"mprotect",
-	"madvise",
-	"futex",
-	"sigaltstack",
-	"rt_sigreturn",
-	"restart_syscall",
-	"exit",
-	"exit_group",
 };
 
 /* signal-witness, of src/trace/witness.c */
@@ -111,24 +94,7 @@ static const char *const witness_calls[] = {
 
 /* cudatrace-guard: also bpf(), for the rows of a map */
 static const char *const guard_calls[] = {
-	"poll",
-	"ppoll",
-	"kill",
-	"nanosleep",
-	"clock_nanosleep",
-	"clock_gettime",
-	/* memory, AddressSanitizer */
-	"brk",
-	"mmap",
-	"munmap",
-	"mprotect",
-	"madvise",
-	"futex",
-	"sigaltstack",
-	"rt_sigreturn",
-	"restart_syscall",
-	"exit",
-	"exit_group",
+	"poll", "ppoll", "kill", "nanosleep", "clock_nanosleep", "clock_gettime",
 };
 static const int guard_bpf[] = {BPF_MAP_LOOKUP_BATCH, BPF_MAP_UPDATE_ELEM};
 
@@ -154,19 +120,7 @@ static const char *const late_calls[] = {
 	"nanosleep",
 	"clock_nanosleep",
 	"clock_gettime",
-	/* memory, AddressSanitizer */
-	"brk",
-	"mmap",
-	"munmap",
 	"mremap",
-	"mprotect",
-	"madvise",
-	"futex",
-	"sigaltstack",
-	"rt_sigreturn",
-	"restart_syscall",
-	"exit",
-	"exit_group",
 };
 
 /* fork(), and the filters of the readers. */
@@ -181,10 +135,32 @@ static int allow_for_maker(scmp_filter_ctx ctx)
 	return ret ?: sandbox_allow_if(ctx, SCMP_SYS(prctl), 0, UINT32_MAX, PR_SET_SECCOMP);
 }
 
+/* Allows these calls and common_calls. */
+static int begin(scmp_filter_ctx *ctx, const char *const *allowed, size_t cnt)
+{
+	int ret = sandbox_begin(ctx, allowed, cnt);
+
+	return ret ?: sandbox_allow_calls(*ctx, common_calls, COUNT(common_calls));
+}
+
+static void drop_caps_but(const int *kept, size_t cnt)
+{
+	bool keep[64] = {false};
+
+	for (size_t i = 0; i < cnt; i++)
+		keep[kept[i]] = true;
+	sandbox_drop_caps(keep);
+}
+
+static bool no_new_privs(void)
+{
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 static int filter_reader(bool makes_readers)
 {
 	scmp_filter_ctx ctx;
-	int ret = sandbox_begin(&ctx, reader_calls, COUNT(reader_calls));
+	int ret = begin(&ctx, reader_calls, COUNT(reader_calls));
 
 	if (!ret && makes_readers)
 		ret = allow_for_maker(ctx);
@@ -197,77 +173,55 @@ static int filter_reader(bool makes_readers)
  */
 void sandbox__enter_reader(bool makes_readers)
 {
-	bool keep[64] = {false};
-
-	for (size_t i = 0; i < COUNT(reader_kept); i++)
-		keep[reader_kept[i]] = true;
 	if (makes_readers)
-		sandbox_drop_caps(keep);
-	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		drop_caps_but(reader_kept, COUNT(reader_kept));
+	if (no_new_privs())
 		filter_reader(makes_readers);
-}
-
-static void enter(const bool keep[64], const char *const *allowed, size_t cnt)
-{
-	scmp_filter_ctx ctx;
-	int ret;
-
-	sandbox_drop_caps(keep);
-	ret = sandbox_begin(&ctx, allowed, cnt);
-	sandbox_load(ctx, ret);
 }
 
 void sandbox__enter_opener(void)
 {
-	bool keep[64] = {false};
+	scmp_filter_ctx ctx;
+	int ret;
 
-	for (size_t i = 0; i < COUNT(opener_kept); i++)
-		keep[opener_kept[i]] = true;
-	enter(keep, opener_calls, COUNT(opener_calls));
+	drop_caps_but(opener_kept, COUNT(opener_kept));
+	ret = begin(&ctx, opener_calls, COUNT(opener_calls));
+	sandbox_load(ctx, ret);
 }
 
 void sandbox__enter_dossiers(void)
 {
-	bool keep[64] = {false};
-
-	for (size_t i = 0; i < COUNT(dossiers_kept); i++)
-		keep[dossiers_kept[i]] = true;
-	sandbox_drop_caps(keep);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	drop_caps_but(dossiers_kept, COUNT(dossiers_kept));
+	no_new_privs();
 }
 
 void sandbox__enter_late(void)
 {
-	bool keep[64] = {false};
+	scmp_filter_ctx ctx;
+	int ret;
 
-	for (size_t i = 0; i < COUNT(late_kept); i++)
-		keep[late_kept[i]] = true;
-	if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		enter(keep, late_calls, COUNT(late_calls));
+	if (!no_new_privs())
+		return;
+	drop_caps_but(late_kept, COUNT(late_kept));
+	ret = begin(&ctx, late_calls, COUNT(late_calls));
+	sandbox_load(ctx, ret);
 }
 
 void sandbox__enter_late_server(void)
 {
-	bool keep[64] = {[CAP_SYS_ADMIN] = true, [CAP_BPF] = true, [CAP_KILL] = true};
-
-	for (size_t i = 0; i < COUNT(late_kept); i++)
-		keep[late_kept[i]] = true;
-	sandbox_drop_caps(keep);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	drop_caps_but(late_server_kept, COUNT(late_server_kept));
+	no_new_privs();
 }
 
 void sandbox__enter_guard(void)
 {
-	bool keep[64] = {false};
 	scmp_filter_ctx ctx;
 	int ret;
 
-	for (size_t i = 0; i < COUNT(guard_kept); i++)
-		keep[guard_kept[i]] = true;
-	sandbox_drop_caps(keep);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	drop_caps_but(guard_kept, COUNT(guard_kept));
+	if (!no_new_privs())
 		return;
-	ret = sandbox_begin(&ctx, guard_calls, COUNT(guard_calls));
+	ret = begin(&ctx, guard_calls, COUNT(guard_calls));
 	for (size_t i = 0; i < COUNT(guard_bpf); i++)
 		ret = ret ?: sandbox_allow_if(ctx, SCMP_SYS(bpf), 0, UINT32_MAX, guard_bpf[i]);
 	sandbox_load(ctx, ret);
@@ -275,7 +229,10 @@ void sandbox__enter_guard(void)
 
 void sandbox__enter_witness(void)
 {
-	const bool keep[64] = {false};
+	scmp_filter_ctx ctx;
+	int ret;
 
-	enter(keep, witness_calls, COUNT(witness_calls));
+	drop_caps_but(NULL, 0);
+	ret = sandbox_begin(&ctx, witness_calls, COUNT(witness_calls));
+	sandbox_load(ctx, ret);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "symbols.h"
 
+#include "order.h"
 #include "time_budget.h"
 
 #include <fcntl.h>
@@ -280,21 +281,13 @@ bool symbols__address(const struct symbols *s, uint64_t off, uint64_t *addr)
 
 bool symbols__find(const struct symbols *s, uint64_t addr, char *name, size_t size, uint64_t *start)
 {
-	size_t lo = 0, hi = s->cnt;
+	size_t before = COUNT_LEADING(i, s->cnt, s->syms[i].addr <= addr);
 	const struct symbol *sym;
 	ssize_t n;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->syms[mid].addr <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo)
+	if (!before)
 		return false;
-	sym = &s->syms[lo - 1];
+	sym = &s->syms[before - 1];
 	/* A symbol without a size extends to the next one. */
 	if (sym->size && addr - sym->addr >= sym->size)
 		return false;

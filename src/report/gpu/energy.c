@@ -361,17 +361,7 @@ static void divide(struct energy *e, unsigned gpu)
 /* The first sample after ns. */
 static unsigned sample_after(const struct energy_gpu *g, uint64_t ns)
 {
-	unsigned low = 0, high = g->cnt;
-
-	while (low < high) {
-		unsigned mid = (low + high) / 2;
-
-		if (g->samples[mid].ns > ns)
-			high = mid;
-		else
-			low = mid + 1;
-	}
-	return low;
+	return COUNT_LEADING(i, g->cnt, g->samples[i].ns <= ns);
 }
 
 /* What the process used between these times. */

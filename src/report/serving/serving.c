@@ -11,6 +11,7 @@
 
 #include "model/call.h"
 #include "report/iter/iter.h"
+#include "util/order.h"
 
 static void *serving__new(struct report *r)
 {
@@ -186,16 +187,9 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 /* The step at this time; NULL: none. */
 static struct step *step_at(struct serving_thread *t, uint64_t ns)
 {
-	unsigned lo = 0, hi = t->cnt, middle;
+	unsigned n = COUNT_LEADING(i, t->cnt, t->steps[i].begin_ns <= ns);
 
-	while (lo < hi) {
-		middle = (lo + hi) / 2;
-		if (t->steps[middle].begin_ns <= ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo && ns <= t->steps[lo - 1].end_ns ? &t->steps[lo - 1] : NULL;
+	return n && ns <= t->steps[n - 1].end_ns ? &t->steps[n - 1] : NULL;
 }
 
 /* Assigns GPU time by the time of its call. */

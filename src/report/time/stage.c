@@ -233,20 +233,14 @@ enum stage stage_of_moment(const struct report *r, uint64_t ns)
 {
 	const struct stages *s = r->an[AN_STAGE];
 	struct iter_result iter;
-	unsigned lo = 0, hi, middle;
+	unsigned n;
 
 	if (!s->has_call)
 		return STAGE_OTHER;
 	if (ns >= s->tail.begin_ns)
 		return STAGE_CLEANUP;
 	/* the last that begins before it */
-	for (hi = s->cell_cnt; hi - lo > 1;) {
-		middle = (lo + hi) / 2;
-		if (s->cells[middle].begin_ns <= ns)
-			lo = middle;
-		else
-			hi = middle;
-	}
+	n = COUNT_LEADING(i, s->cell_cnt, s->cells[i].begin_ns <= ns);
 	iter_result(r, &iter);
-	return stage_of_time(phase_of(s, lo, s->loaded_ns, &iter));
+	return stage_of_time(phase_of(s, n ? n - 1 : 0, s->loaded_ns, &iter));
 }
