@@ -75,9 +75,11 @@ int perf_budget__measure(struct perf_budget *b, enum budget_side side, const cha
 		double x = 0;
 		bool measured = values__get(v, l->row->path, l->name, l->of, &x);
 
-		l->runs[side].not_traced =
-			l->runs[side].not_traced ?: not_traced_by(&left, l->row->needs);
-		ret = add_run(&l->runs[side], measured, x);
+		const char *option = not_traced_by(&left, l->row->needs);
+
+		l->runs[side].not_traced = l->runs[side].not_traced ?: option;
+		/* What an option left out is at least 0. */
+		ret = add_run(&l->runs[side], measured || option, x);
 	}
 	values__free(v);
 	return ret;

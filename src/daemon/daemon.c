@@ -286,6 +286,7 @@ static int watch_waits(struct daemon *d)
 		.tracer = &d->t,
 		.after_ns = d->cfg->trace.hang_after_ns,
 		.only_calls = true,
+		.of_users = true,
 		.fn = daemon__event,
 		.ctx = d,
 	};

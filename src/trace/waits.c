@@ -30,8 +30,12 @@
 #define STACKS_OF_CALL_MAX 4
 /* A report waits this long for time of its user (util/time_budget.h), then it has no stack. */
 #define POSTPONED_MAX_NS (30 * SEC_NS)
-/* Reports of one look. */
+/* Reports of one look, and the time that it may take. The next one continues behind the thread at
+ * which the time was used up, so that each thread has its turn. */
 #define REPORTS_MAX 128
+#define LOOK_NS	    10000000ull
+/* Users of processes that one look remembers, by process id. */
+#define USERS_MAX 64
 
 enum stack_state { STACK_WAITS /* not reported yet */, STACK_READ, STACK_SAME, STACK_REFUSED };
 
@@ -56,6 +60,15 @@ struct waits {
 	uint64_t reported_cnt;
 	unsigned look_cnt; /* reports of this look */
 	bool is_postponed; /* a report is */
+	uint64_t until_ns; /* of this look */
+	unsigned at;	   /* threads of this look so far that need work */
+	unsigned from;	   /* the first of them that it works for */
+	bool is_late;	   /* its time is used up */
+	struct user {
+		uint32_t pid;
+		uid_t uid;
+		bool is_full; /* the user has no place for another wait */
+	} users[USERS_MAX];
 };
 
 struct waits *waits__new(const struct waits_opts *o)
@@ -277,8 +290,6 @@ static enum stack_state state_of(const struct waits *w, const struct wait *x, ui
 {
 	unsigned cnt = 0;
 
-	if (w->look_cnt >= REPORTS_MAX)
-		return STACK_WAITS;
 	hash_each (other, &w->by_thread)
 		cnt += other->thread >> 32 == x->thread >> 32 && other->state == STACK_READ &&
 		       !strcmp(other->function, x->function);
@@ -304,13 +315,39 @@ static void report(struct waits *w, struct wait *x, const struct trace_event *ca
 	explain(w, x, call, seen, f);
 }
 
-/* Starting with another thread of the process saves reading a file. */
-static uid_t user_of(const struct waits *w, uint32_t pid)
+/* Returns whether this look may work for the next thread. */
+static bool has_turn(struct waits *w)
 {
+	if (w->is_late || w->at++ < w->from)
+		return false;
+	if (w->look_cnt < REPORTS_MAX && now_ns() < w->until_ns)
+		return true;
+	w->is_late = true;
+	w->from = w->at - 1;
+	return false;
+}
+
+static struct user *user_of(struct waits *w, uint32_t pid)
+{
+	struct user *u = &w->users[pid % USERS_MAX];
+
+	if (u->pid != pid)
+		*u = (struct user){.pid = pid, .uid = reader__user((pid_t)pid)};
+	return u;
+}
+
+static bool has_place(const struct waits *w, struct user *u)
+{
+	unsigned cnt = 0;
+
+	if (hash_cnt(&w->by_thread) >= WAITS_MAX)
+		return false;
+	if (!w->o.of_users || hash_cnt(&w->by_thread) < WAITS_MAX / 2)
+		return true;
 	hash_each (x, &w->by_thread)
-		if (x->thread >> 32 == pid)
-			return x->uid;
-	return reader__user((pid_t)pid);
+		cnt += x->uid == u->uid;
+	u->is_full = cnt >= WAITS_MAX / 2;
+	return !u->is_full;
 }
 
 struct look {
@@ -345,26 +382,28 @@ static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread
 	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct wait *x = wait_table__find(&w->by_thread, &thread);
 	static struct trace_event ev;
-	uid_t uid;
+	struct user *u;
 
 	if (x && x->start_ns == f->start_ns) {
 		x->absent = 0;
 		x->end_ns = now;
-		if (x->state == STACK_WAITS && w->look_cnt < REPORTS_MAX &&
+		if (x->state == STACK_WAITS && has_turn(w) &&
 		    wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
 			report(w, x, &ev, seen, f);
 		return;
 	}
-	if (x || hash_cnt(&w->by_thread) >= WAITS_MAX ||
-	    !wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
+	if (x || !has_turn(w))
 		return;
-	uid = user_of(w, seen->pid);
+	u = user_of(w, seen->pid);
+	if (u->is_full || !wait_in_flight(w->o.tracer->model, seen, f, now, &ev) ||
+	    !has_place(w, u))
+		return;
 	x = wait_table__new(&w->by_thread, &thread);
 	if (!x)
 		return;
 	x->start_ns = f->start_ns;
 	x->seen_ns = x->end_ns = now;
-	x->uid = uid;
+	x->uid = u->uid;
 	snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
 	report(w, x, &ev, seen, f);
 }
@@ -385,11 +424,19 @@ void waits__look(struct waits *w, uint64_t now)
 	w->looked_ns = now;
 	w->look_cnt = 0;
 	w->is_postponed = false;
+	w->until_ns = now_ns() + LOOK_NS;
+	w->at = 0;
+	w->is_late = false;
+	memset(w->users, 0, sizeof(w->users));
 	hash_each (x, &w->by_thread)
 		x->absent++;
 	sources__each_thread(&w->o.tracer->sources, look_at_thread, &(struct look){w, now});
+	/* The next look begins with those before from. */
+	w->is_postponed |= w->is_late || (w->from && w->at);
+	if (!w->is_late)
+		w->from = 0;
 	/* A call that is only counted has no record. */
 	hash_each (x, &w->by_thread)
-		if (x->absent > ABSENT_LOOKS)
+		if (x->absent > ABSENT_LOOKS && now_ns() < w->until_ns + LOOK_NS)
 			end(w, x, x->end_ns, false);
 }

@@ -15,6 +15,7 @@ struct waits_opts {
 	uint64_t after_ns;
 	bool only_calls; /* report the calls without the work that they wait for */
 	bool filtered;	 /* the trace leaves calls out */
+	bool of_users;	 /* of several users: each may have half of the waits */
 	model_event_fn fn;
 	void *ctx;
 };

@@ -232,11 +232,13 @@ def test_valgrind_bystander(tmp_path):
 
 @pytest.fixture
 def bash(tmp_path):
-    """A program as of valgrind, which maps the library; the function that starts it, and the library."""
+    """Programs in a folder of valgrind's name, which map the library: a static one, as valgrind's are, and bash; the function that starts one,
+    and the library."""
     (tmp_path / "valgrind").mkdir()
     library, begun = tmp_path / "libcuda.so.1", []
     shutil.copy(LIB, library)
     shutil.copy(shutil.which("bash"), tmp_path / "valgrind/bash")
+    compiled(tmp_path / "valgrind/tool", "-static", TESTS + "/keeper.c")
 
     def start(name, script):
         p = subprocess.Popen([shutil.which(name) or tmp_path / name, "-c", script], env={**os.environ, "LD_PRELOAD": str(library)}, stdin=subprocess.PIPE)
@@ -250,13 +252,15 @@ def bash(tmp_path):
 
 
 def test_valgrind_has_ended(tmp_path, bash):
-    """What a process kept from being probed is traced when it has ended. A process that only maps a file of such a name keeps nothing."""
+    """What a process kept from being probed is traced when it has ended. A process that only maps or executes a file of such a name keeps
+    nothing."""
     start, library = bash
     (tmp_path / "valgrind/file").write_bytes(bytes(4096))
     mapper = start("python3", f"import mmap; f = open('{tmp_path}/valgrind/file'); m = mmap.mmap(f.fileno(), 4096, prot=1); input()")
     until(lambda: "valgrind/file" in open(f"/proc/{mapper.pid}/maps", encoding="utf-8").read())
+    start("valgrind/bash", "read x")
     for calls in 2, 1:
-        keeper = start("valgrind/bash", "read x") if calls == 1 else None
+        keeper = start("valgrind/tool", "") if calls == 1 else None
         sample = f"{FAKE}/sample --tokens 1 --quiet"
         script = f"{sample}; kill -9 {keeper.pid}; sleep 2.5; {sample}" if keeper else f"{sample}; {sample}"
         ran = Ran([CUDATRACE, "--probe=uprobe", "--no-summary", "--jsonl", tmp_path / "t", "--", "sh", "-c", script], env={"LD_LIBRARY_PATH": str(tmp_path)})
@@ -269,7 +273,7 @@ def test_valgrind_has_ended(tmp_path, bash):
 def test_valgrind_reload(for_all, bash):  # noqa: F811
     """The daemon looks at what it has left out when it is reloaded."""
     start, library = bash
-    keeper = start("valgrind/bash", "read x; unset LD_PRELOAD; exec sleep 60")
+    keeper = start("valgrind/tool", "")
     d = Daemon(for_all, level="metrics", libcuda=library)
     run = [FAKE + "/sample", "--tokens", "1", "--quiet"]
     env = {"LD_LIBRARY_PATH": str(library.parent), "FAKE_DELAY_US": "cuInit:200000"}

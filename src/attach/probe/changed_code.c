@@ -4,6 +4,7 @@
 #include "mmap_lock.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -87,9 +88,33 @@ static void compare(const struct scan *s, pid_t pid, int mem, uint64_t begin, ui
 		close(pages);
 }
 
-/* These read the program's code and run a translation of it, also of a breakpoint. valgrind's tool
- * is the program that the process executes: any program may map a file with such a name. */
-static bool is_valgrind(pid_t pid)
+/* Returns whether the process executes a static program. */
+static bool is_static(pid_t pid)
+{
+	int fd = open_of(pid, "exe");
+	bool is_static = false;
+	Elf64_Ehdr head;
+	Elf64_Phdr ph;
+
+	if (fd < 0)
+		return false;
+	if (pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+	    !memcmp(head.e_ident, ELFMAG, SELFMAG) && head.e_phentsize == sizeof(ph)) {
+		is_static = true;
+		for (unsigned i = 0; is_static && i < head.e_phnum; i++)
+			is_static = pread(fd, &ph, sizeof(ph), head.e_phoff + i * sizeof(ph)) ==
+					    sizeof(ph) &&
+				    ph.p_type != PT_INTERP;
+	}
+	close(fd);
+	return is_static;
+}
+
+/* valgrind and DynamoRIO read the program's code and run a translation of it, also of a breakpoint.
+ * The program that a process under valgrind executes is a tool of valgrind: static, which no other
+ * program that maps libcuda is, and in a folder of that name, or it has made the program load its
+ * library. Any other program may be in such a folder, or map such files. */
+static bool is_valgrind(pid_t pid, bool has_preload)
 {
 	char path[64], exe[4096];
 	ssize_t n;
@@ -97,7 +122,7 @@ static bool is_valgrind(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	n = readlink(path, exe, sizeof(exe) - 1);
 	exe[n > 0 ? n : 0] = '\0';
-	return strstr(exe, "/valgrind/");
+	return (has_preload || strstr(exe, "/valgrind/")) && is_static(pid);
 }
 
 static bool is_dynamorio(const char *line, const char *perms)
@@ -114,7 +139,7 @@ static void set_all(const struct scan *s, pid_t pid, volatile struct found *foun
 
 static void look_at(const struct scan *s, pid_t pid, volatile struct found *found)
 {
-	bool translated = false;
+	bool translated = false, has_preload = false;
 	uint64_t begin, end, off, ino;
 	char path[64], perms[5], *line = NULL;
 	int mem = -1;
@@ -129,6 +154,7 @@ static void look_at(const struct scan *s, pid_t pid, volatile struct found *foun
 			   &end, perms, &off, &ino) != 5)
 			continue;
 		translated |= is_dynamorio(line, perms);
+		has_preload |= strstr(line, "/vgpreload_core-") != NULL;
 		if (ino != s->st.st_ino || perms[2] != 'x')
 			continue;
 		mem = mem < 0 ? open_of(pid, "mem") : mem;
@@ -140,7 +166,7 @@ static void look_at(const struct scan *s, pid_t pid, volatile struct found *foun
 		fclose(f);
 	if (mem >= 0)
 		close(mem);
-	if (mem >= 0 && (translated || is_valgrind(pid)))
+	if (mem >= 0 && (translated || is_valgrind(pid, has_preload)))
 		set_all(s, pid, found);
 }
 
