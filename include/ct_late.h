@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define LATE_MAGIC     "cudatrace-late3"
+#define LATE_MAGIC     "cudatrace-late4"
 #define LATE_SLOTS     12
 #define LATE_ENTRY_SZ  16
 #define LATE_PATH_SZ   120
@@ -47,7 +47,7 @@ struct late_state {
 	char magic[16];
 	/* The tracer's. A thread takes part if ticket is taken + 1; 0: none may. */
 	uint32_t ticket;
-	uint32_t go; /* the ticket whose thread may go on */
+	uint32_t go; /* the ticket whose thread may go on; its complement: it must not */
 	char socket[LATE_SOCKET_SZ];
 	uint64_t token[2]; /* as in struct ct_shm_welcome */
 	/* The process's. taken: the last ticket, by one thread; done: the same, when it has ended
@@ -61,6 +61,7 @@ struct late_state {
 	uint32_t file;	 /* the memfd's descriptor + 1, while it waits to be filled and sealed */
 	uint64_t attach; /* address of cudatrace_attach(); 0: not loaded yet */
 	uint64_t owner;	 /* of the lock that fork() and dlopen() take; 0: free */
+	uint64_t stack;	 /* of the thread that waits */
 };
 
 #endif /* CT_LATE_H */

@@ -380,11 +380,10 @@ static bool bind_object(const struct object *o, void *arg)
 
 /* --- hooking a library --- */
 
-/* The library must stay loaded, because thunks lead to it, and programs unload it after errors. */
-static bool pin(const struct object *lib)
+bool hook_pin(const char *path)
 {
 	/* RTLD_LAZY, _NOLOAD, _NODELETE */
-	return libc_open(lib->path, 0x1 | 0x4 | 0x1000);
+	return libc_open(path, 0x1 | 0x4 | 0x1000);
 }
 
 /* Returns false if the library has no function of this name. */
@@ -418,7 +417,7 @@ bool hook_named(const struct ct_shm_set *set, const struct object *lib, const ch
 	struct func f = {0};
 	void *bypass;
 
-	if (!pin(lib))
+	if (!hook_pin(lib->path))
 		return false;
 	for (uint32_t id = 0; id < id_max(set); id++) {
 		const char *name = name_of(set, id);
@@ -492,7 +491,7 @@ void hook_all(const struct ct_shm_set *set, bool answers, struct hooked_cnt *cnt
 {
 	uint32_t max = id_max(set);
 
-	pin(&inject_lib);
+	hook_pin(inject_lib.path);
 	for (uint32_t id = 0; id < max; id++) {
 		ids[id] = id;
 		if (!find(&inject_lib, name_of(set, id), &funcs[id]))
@@ -513,7 +512,7 @@ void hook_more(const struct ct_shm_set *set, const struct object *lib, struct ho
 	uint32_t max = id_max(set), end = more;
 	struct func f = {0};
 
-	if (more_cnt == MORE_MAX || !pin(lib))
+	if (more_cnt == MORE_MAX || !hook_pin(lib->path))
 		return;
 	more_at[more_cnt++] = lib->base;
 	for (uint32_t id = 0; id < max; id++) {

@@ -557,6 +557,9 @@ void *hook_answer(void *p);
 void *hook_lazy(const struct object *lib, const char *name);
 /* Returns whether there are functions with this prefix. */
 bool hook_has(const struct ct_shm_set *set, const char *prefix);
+/* Keeps a library loaded, because thunks lead to it, and programs unload it after errors. Returns
+ * false if it is not loaded. */
+bool hook_pin(const char *path);
 /* Hooks functions with this prefix of a library other than the driver, in the pointers that the
  * program gets. The library then stays loaded; returns false if that fails. */
 bool hook_named(const struct ct_shm_set *set, const struct object *lib, const char *prefix,

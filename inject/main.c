@@ -9,6 +9,7 @@
 #include "ct_nvtx.h"
 
 #include <elf.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -219,6 +220,24 @@ EXPORT void cudatrace_nvtx_offer(const struct ct_nvtx_table *table)
 		begin_early();
 }
 
+static bool copy_path(const struct object *o, void *path)
+{
+	size_t len = strlen(o->path);
+
+	if (!object_is(o, STEM) || len >= PATH_MAX)
+		return false;
+	memcpy(path, o->path, len + 1);
+	return true;
+}
+
+/* No call of the driver keeps it loaded here: another thread may unload it. */
+static bool pin_libcuda(void)
+{
+	char path[PATH_MAX];
+
+	return objects_each(copy_path, path) && hook_pin(path);
+}
+
 /* Called in a thread of its own (src/inject/late_code.c). Returns 0 or -errno. */
 EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2]);
 EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
@@ -229,7 +248,7 @@ EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
 	/* begin() did nothing either. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at)
 		return -ENOSYS;
-	if (!objects_each(is_libcuda, &lib))
+	if (!pin_libcuda() || !objects_each(is_libcuda, &lib))
 		return -ENOENT;
 	if (!wanted)
 		thread_setup();

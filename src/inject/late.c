@@ -291,14 +291,18 @@ static const char *await_end(const struct late_target *t, uint32_t ticket, struc
 	return "the library has not connected within 15 s";
 }
 
-/* The thread goes on only if its filters are still those that were checked. */
+static const char only_in_handlers[] =
+	"it makes its CUDA calls in signal handlers; use --probe=uprobe";
+
+/* The thread goes on only if its filters are still those that were checked, and it is in no signal
+ * handler. */
 static const char *enter(struct late_target *t, const struct inject *in)
 {
 	struct late_state s;
 	const char *why = init_state(t) ? await_earlier(t, &s) : "its memory cannot be written";
 	uint64_t begin = now_ns();
+	bool may_go = true, in_handler = false;
 	uint32_t ticket;
-	bool may_go = true;
 
 	for (unsigned i = 0; !why && may_go && i < GO_TRIES; i++) {
 		why = offer(t, in, &s);
@@ -306,10 +310,11 @@ static const char *enter(struct late_target *t, const struct inject *in)
 			return why;
 		ticket = s.taken + 1;
 		if (!await_call(t, ticket, begin))
-			return "it has made no CUDA call within 5 s";
+			return in_handler ? only_in_handlers
+					  : "it has made no CUDA call within 5 s";
 		may_go = read_state(t, &s) && late_target__may_go(t, (pid_t)s.tid);
-		if (may_go)
-			put_go(t, ticket);
+		in_handler = late_target__in_handler(t, s.stack);
+		put_go(t, may_go && !in_handler ? ticket : ~ticket);
 		why = await_end(t, ticket, &s);
 		if (!why || s.step != LATE_GO)
 			return why;
@@ -318,10 +323,11 @@ static const char *enter(struct late_target *t, const struct inject *in)
 		put_pointers(t, true);
 		why = NULL;
 	}
-	return why	? why
-	       : may_go ? result_text(&s)
-			: "it has installed a system call filter (seccomp) meanwhile; use "
-			  "--probe=uprobe";
+	return why	    ? why
+	       : in_handler ? only_in_handlers
+	       : may_go	    ? result_text(&s)
+			    : "it has installed a system call filter (seccomp) meanwhile; use "
+			      "--probe=uprobe";
 }
 
 /* One tracer at a time enters processes. It belongs to root. */

@@ -6,8 +6,9 @@
  * It needs no tracer, which may have been killed meanwhile.
  *
  * Dispatch pointers of the driver lead to the entries below. Each thread that comes restores the
- * pointer, once the tracer has written all. The first one only creates a thread; all continue with
- * the driver's function. The new thread loads the library and calls it.
+ * pointer, once the tracer has written all. The first one restores all, and creates a thread; all
+ * continue with the driver's function. The new thread loads the library and calls it. It does not
+ * write to the driver, which the program may have unloaded by then.
  *
  * In a child of fork() during a dlopen() of another thread, later calls of dlopen() hang: the child
  * inherits a locked lock of the loader. So fork() and this dlopen() exclude each
@@ -156,11 +157,15 @@ CODE static void end(struct late_state *s, uint32_t step, int result)
  */
 CODE static bool await_go(struct late_state *s, uint32_t ticket)
 {
+	uint32_t go;
+
 	s->tid = *(const uint32_t *)(self() + GLIBC_TID);
+	s->stack = (uint64_t)__builtin_frame_address(0);
 	__atomic_store_n(&s->waiting, ticket, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < GO_PAUSES; i++) {
-		if (__atomic_load_n(&s->go, __ATOMIC_ACQUIRE) == ticket)
-			return true;
+		go = __atomic_load_n(&s->go, __ATOMIC_ACQUIRE);
+		if (go == ticket || go == ~ticket)
+			return go == ticket;
 		__builtin_ia32_pause();
 	}
 	return false;
@@ -183,6 +188,9 @@ CODE struct arrival late_take(unsigned i)
 	if (!__atomic_compare_exchange_n(&s->taken, &before, ticket, false, __ATOMIC_SEQ_CST,
 					 __ATOMIC_RELAXED))
 		return a;
+	/* Now the driver is loaded: this is a call of it. */
+	for (i = 0; i < LATE_SLOTS; i++)
+		restore(i);
 	if (!await_go(s, ticket)) {
 		end(s, LATE_GO, -ETIMEDOUT);
 		return a;
@@ -319,9 +327,6 @@ CODE static void *late_thread(void *arg)
 	struct late_state *s = state();
 	int (*attach)(const char *, const uint64_t *);
 
-	/* The library changes pointers only if they lead to the driver. */
-	for (unsigned i = 0; i < LATE_SLOTS; i++)
-		restore(i);
 	be_ordinary();
 	if (!s->has_fork_rule && !atfork(late_before_fork, late_after_fork, late_after_fork, 0))
 		s->has_fork_rule = 1;
@@ -335,9 +340,10 @@ CODE static void *late_thread(void *arg)
 	return arg;
 }
 
-/* In a thread of the program: no lock is taken that another thread could hold for long, and errno
- * stays. The new thread inherits the mask: it handles no signals of the program. The two signals by
- * which glibc changes the ids of all threads, and cancels, must reach it. */
+/* In a thread of the program: no lock is taken that another thread could hold for long, or this
+ * one, because the tracer lets no signal handler go on; and errno stays. The new thread inherits
+ * the mask: it handles no signals of the program. The two signals by which glibc changes the ids of
+ * all threads, and cancels, must reach it. */
 CODE void late_create(void)
 {
 	int (*create)(uint64_t *, const void *, void *(*)(void *), void *) =

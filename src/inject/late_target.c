@@ -38,6 +38,12 @@ const char late_hooked[] = "another cudatrace or another tool has hooked its lib
 /* Functions are short: bytes beyond this belong to another one (inject/hook.c). */
 #define CODE_MAX     256
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* Of a signal handler's stack. */
+#define STACK_WORDS (32u << 10)
+#define FRAME_WORDS 25
+/* Of a signal frame: uc_flags; cs, gs, fs and ss of the interrupted code. */
+#define UC_FLAGS_MAX  15
+#define USER_SEGMENTS 0x002b000000000033
 
 /* An ELF object that the process maps. */
 struct object {
@@ -143,6 +149,11 @@ static const struct late_map *find_map(const struct late_target *t, const char *
 		    !strncmp(base_name(t->maps[i].path), stem, strlen(stem)))
 			return &t->maps[i];
 	return NULL;
+}
+
+static bool is_same_file(const struct late_map *a, const struct late_map *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
 static bool is_mapped(const struct late_target *t, uint64_t addr, size_t size, const char *perms)
@@ -313,6 +324,23 @@ bool late_target__may_go(const struct late_target *t, pid_t inner_tid)
 	       inner_id(text, tid) == inner_tid && late_filter__in(text) <= t->filters;
 }
 
+/* The frame that the kernel puts on the stack, by words: the return address, a struct ucontext. */
+static bool is_signal_frame(const uint64_t *word)
+{
+	return word[0] && word[1] <= UC_FLAGS_MAX && !word[2] && word[24] == USER_SEGMENTS;
+}
+
+bool late_target__in_handler(const struct late_target *t, uint64_t stack)
+{
+	static uint64_t words[STACK_WORDS];
+	ssize_t n = pread(t->mem, words, sizeof(words), (off_t)(stack & ~7ull));
+
+	for (ssize_t i = 0; i + FRAME_WORDS <= n / 8; i++)
+		if (is_signal_frame(words + i))
+			return true;
+	return false;
+}
+
 static const char *check_status(struct late_target *t, unsigned filters)
 {
 	char text[4096];
@@ -365,9 +393,7 @@ static const char *check_libraries(const struct late_target *t, const char *libr
 		    strcmp(m->path, library) != 0 && !late_target__is_memfd(t, m->path))
 			return "it has the library of another version of cudatrace; use that version, "
 			       "or --probe=uprobe";
-		if (!strncmp(name, "libcuda.so", 10) &&
-		    (m->ino != cuda->ino || m->dev_major != cuda->dev_major ||
-		     m->dev_minor != cuda->dev_minor))
+		if (!strncmp(name, "libcuda.so", 10) && !is_same_file(m, cuda))
 			return "it has two libcudas" USE_UPROBES;
 	}
 	return NULL;
@@ -402,6 +428,26 @@ static const char *find_libc(struct late_target *t)
 	object_close(&libc);
 	return all ? NULL
 		   : "its C library is not glibc 2.34 or later, or it is linked statically" USE_UPROBES;
+}
+
+/* Sanitizers and others replace pthread_create(): a thread that they did not create crashes in
+ * their code. */
+static const char *check_threads(const struct late_target *t)
+{
+	const struct late_map *libc = find_map(t, "libc.so.6");
+	bool is_replaced = false;
+
+	for (unsigned i = 0; i < t->map_cnt && !is_replaced; i++) {
+		const struct late_map *m = &t->maps[i];
+		struct object o;
+
+		/* Other files may be large, and of file systems that do not answer. */
+		if (m->path[0] != '/' || m->perms[2] != 'x' || is_same_file(m, libc))
+			continue;
+		is_replaced = object_open(&o, t, m) && symbol(&o, "pthread_create");
+		object_close(&o);
+	}
+	return is_replaced ? "it replaces pthread_create(), as sanitizers do" USE_UPROBES : NULL;
 }
 
 /* --- room --- */
@@ -606,6 +652,7 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	if (t->mem < 0 || !read_maps(t))
 		return "its memory cannot be written; run as root, or use --probe=uprobe";
 	why = find_libc(t);
+	why = why ?: check_threads(t);
 	why = why ?: find_room(t, library);
 	why = why ?: check_libraries(t, library);
 	why = why ?: find_slots(t);

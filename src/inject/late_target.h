@@ -57,6 +57,9 @@ bool late_target__is_memfd(const struct late_target *t, const char *path);
 /* Whether this thread, by its id in the process, has no system call filters but those that
  * late_target__look() permitted. */
 bool late_target__may_go(const struct late_target *t, pid_t inner_tid);
+/* Whether the thread with this stack pointer is in a signal handler, which may have interrupted
+ * malloc(). */
+bool late_target__in_handler(const struct late_target *t, uint64_t stack);
 /* Address of the entry of that slot. */
 uint64_t late_target__entry(const struct late_target *t, unsigned slot);
 

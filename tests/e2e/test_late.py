@@ -20,6 +20,15 @@ from helpers.daemon import NOBODY, Daemon, for_all  # noqa: F401, a fixture
 from helpers.jsonl import Trace
 from helpers.run import CC, CUDATRACE, O, TESTS, cudatrace, needs_tracing, until
 
+# As libraries do that must know all threads.
+THREADS = """#include <dlfcn.h>
+int pthread_create(void *t, void *attr, void *fn, void *arg)
+{
+	int (*next)(void *, void *, void *, void *) = dlsym(RTLD_NEXT, "pthread_create");
+
+	return next(t, attr, fn, arg);
+}
+"""
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
 HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
 # In another root there is nothing but the system's libraries and the test's folder.
@@ -53,8 +62,9 @@ def built():
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     for args in ([*lib, folder + "/lib/libcuda.so.1"], ["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"],
                  ["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"],
-                 ["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"]):
-        subprocess.run([*CC, *flags, *args], check=True)
+                 ["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"],
+                 ["-fPIC", "-shared", "-o", folder + "/threads.so", "-xc", "-"]):
+        subprocess.run([*CC, *flags, *args], check=True, text=True, input=THREADS)
     return folder
 
 
@@ -259,6 +269,7 @@ def refused(p, *args):
 
 REFUSALS = {"kills": ("kills", (), {}, "(seccomp) and forbids openat, which loading a library needs"),
             "refuses": ("refuses", (), {}, "(seccomp) and forbids mmap"), "one": ("one", (), {}, "(seccomp) and forbids openat"),
+            "threads": ("call", (), {"LD_PRELOAD": "threads.so"}, "it replaces pthread_create()"),
             "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
 
 
@@ -267,7 +278,7 @@ def test_refused(built, name):
     kind, before, env, why = REFUSALS[name]
     if before and subprocess.run([*before, "true"], check=False, stderr=subprocess.DEVNULL).returncode:
         pytest.skip(f"{before[0]} {before[1]} is not allowed")
-    with program(built, kind, before, **env) as p:
+    with program(built, kind, before, **{k: v.replace("threads.so", built + "/threads.so") for k, v in env.items()}) as p:
         said = refused(p)
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
@@ -340,6 +351,21 @@ def test_stopped(built):
         p.send_signal(signal.SIGSTOP)
         time.sleep(0.1)
         assert "is stopped" in refused(p) and not is_entered(p)
+
+
+def test_handlers(tmp_path, built):
+    """Calls in signal handlers that have interrupted malloc(), which creating a thread calls."""
+    with program(built, "handler") as p:
+        ran = cudatrace(*command(p, tmp_path / "trace", "--duration", "4"))
+        assert ran.status == 0 and "it makes its CUDA calls in signal handlers" in ran.err and not is_entered(p), ran
+        launches(tmp_path / "trace")
+
+
+def test_unloaded(tmp_path, built):
+    """libcuda is unloaded before the thread begins that loads the library."""
+    with program(built, "unload") as p:
+        # Others find it unloaded already, and refuse.
+        until(lambda: "cannot be entered" not in cudatrace(*command(p, tmp_path / "trace", "--duration", "1")).err)
 
 
 def test_without_libcuda():

@@ -13,6 +13,8 @@
  *   small     stacks of 16 KB
  *   wait      system calls with timeouts, whose results are checked
  *   idle      one launch a minute
+ *   handler   launches in signal handlers that interrupt malloc()
+ *   unload    libcuda is unloaded right after each launch, before a new thread can run
  *   docker    below a system call filter (seccomp) as of a container
  *   only      a filter that kills at all calls but those named by further arguments
  *   filters   two filters, of which the newer one only logs
@@ -26,6 +28,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdbool.h>
@@ -48,6 +51,7 @@ static int (*launch)(uintptr_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t
 		     uint32_t, uintptr_t, uintptr_t, uintptr_t);
 static volatile sig_atomic_t stop, continued;
 static uint32_t calls[THREADS + 1];
+static void *lib;
 
 #define MUST(x)                                                                                    \
 	do {                                                                                       \
@@ -125,7 +129,7 @@ static void do_registers(unsigned k)
 	nap(20);
 }
 
-static void do_malloc(unsigned k)
+static void allocate(void)
 {
 	static __thread void *blocks[64];
 	static __thread uint64_t x = 1;
@@ -140,7 +144,54 @@ static void do_malloc(unsigned k)
 		MUST(blocks[x >> 58]);
 		memset(blocks[x >> 58], 1, size);
 	}
+}
+
+static void do_malloc(unsigned k)
+{
+	allocate();
 	do_call(k);
+}
+
+static void on_usr(int sig)
+{
+	int saved = errno;
+
+	call(1);
+	errno = saved;
+}
+
+static void do_handler(unsigned k)
+{
+	static _Atomic pthread_t caller;
+
+	if (k == 1) {
+		caller = pthread_self();
+		allocate();
+	} else {
+		nap(1000);
+		if (k == 2 && caller)
+			pthread_kill(caller, SIGUSR1);
+	}
+}
+
+static void do_unload(unsigned k)
+{
+	struct sched_param first = {1};
+	cpu_set_t one;
+
+	if (k == 1) {
+		CPU_ZERO(&one);
+		CPU_SET(sched_getcpu(), &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		sched_setscheduler(0, SCHED_FIFO, &first);
+		call(k);
+		MUST(!dlclose(lib));
+		nap(500);
+		lib = dlopen("libcuda.so.1", RTLD_NOW);
+		MUST(lib);
+		launch = (__typeof__(launch))dlsym(lib, "cuLaunchKernel");
+	}
+	nap(50000);
 }
 
 /* In a child, other threads of the parent may have held locks of malloc and the loader. */
@@ -148,13 +199,13 @@ static void do_fork(unsigned k)
 {
 	pid_t pid = k == 1 ? fork() : 0;
 	int status;
-	void *lib;
+	void *other;
 
 	if (k == 1 && !pid) {
 		alarm(20);
 		free(malloc(100000));
-		lib = dlopen("libutil.so.1", RTLD_NOW);
-		_exit(lib && !dlclose(lib) ? 7 : 8);
+		other = dlopen("libutil.so.1", RTLD_NOW);
+		_exit(other && !dlclose(other) ? 7 : 8);
 	}
 	MUST(pid >= 0);
 	while (pid && waitpid(pid, &status, 0) < 0)
@@ -167,9 +218,9 @@ static void do_dlopen(unsigned k)
 {
 	static const char *const libs[] = {"libutil.so.1", "libanl.so.1", "librt.so.1",
 					   "libBrokenLocale.so.1"};
-	void *lib = dlopen(libs[calls[k] % 4], RTLD_NOW);
+	void *other = dlopen(libs[calls[k] % 4], RTLD_NOW);
 
-	MUST(lib && !dlclose(lib));
+	MUST(other && !dlclose(other));
 	do_call(k);
 }
 
@@ -265,7 +316,8 @@ static const struct kind {
 	     {"idle", do_idle, 0},	   {"docker", do_call, 0},
 	     {"filters", do_call, 0},	   {"kills", do_call, 0},
 	     {"refuses", do_call, 0},	   {"one", do_call, 0},
-	     {"only", do_call, 0},	   {"sandboxed", do_sandboxed, 0}};
+	     {"only", do_call, 0},	   {"sandboxed", do_sandboxed, 0},
+	     {"handler", do_handler, 0},   {"unload", do_unload, 0}};
 static const struct kind *kind;
 
 /* late_filters.c */
@@ -322,7 +374,6 @@ static void signals(void)
 
 int main(int argc, char **argv)
 {
-	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 	uint64_t (*launches)(void), sum = 0;
 	pthread_t threads[THREADS + 1];
 	pthread_attr_t attr;
@@ -330,12 +381,14 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (argc > 1 && !strcmp(kinds[i].name, argv[1]))
 			kind = &kinds[i];
+	lib = dlopen("libcuda.so.1", RTLD_NOW);
 	MUST(lib && kind);
 	launch = (__typeof__(launch))dlsym(lib, "cuLaunchKernel");
 	launches = (uint64_t(*)(void))dlsym(lib, "late_launches");
 	MUST(launch && launches);
 	signal(SIGTERM, on_term);
 	signal(SIGCONT, on_cont);
+	signal(SIGUSR1, on_usr);
 	filter_all(kind->name, argv + 2);
 	pthread_attr_init(&attr);
 	if (kind->stack)
@@ -351,6 +404,7 @@ int main(int argc, char **argv)
 		printf("%u %u\n", k, calls[k]);
 		sum += calls[k];
 	}
-	MUST(launches() == sum);
+	/* A library that is loaded again counts anew. */
+	MUST(kind->fn == do_unload || launches() == sum);
 	return 0;
 }
