@@ -152,9 +152,7 @@ static void print_findings(const struct report *r, const struct term *term, cons
 			continue;
 		}
 		if (!n++)
-			term_section(term, "Do next", "%s",
-				     b->is_short ? "what is wrong first"
-						 : FINDINGS_ORDER "; gains may overlap");
+			term_section(term, "Do next", "%s", FINDINGS_ORDER);
 		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
 		print_advice(term, x);
 	}

@@ -226,6 +226,7 @@ static void say_exits(struct failures *a)
 			say(x, " was ended by signal %u (%s)", e.signal, strsignal(e.signal));
 		else
 			say(x, " ended with status %u", e.exit_code);
+		say(x, ", at %s", HUMAN_TIME(report_since_begin(a->r, e.last_ns)));
 	}
 }
 

@@ -184,7 +184,7 @@ void findings_print(const void *a, const struct term *term)
 
 	if (!f->list_cnt)
 		return;
-	term_section(term, "Findings", FINDINGS_ORDER "; gains may overlap");
+	term_section(term, "Findings", FINDINGS_ORDER);
 	for (unsigned i = 0; i < f->list_cnt; i++) {
 		const struct finding *x = &f->list[i];
 

@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #include "report/advice/findings_priv.h"
+#include "report/failure/failure.h"
+#include "report/step/step.h"
 #include "report/time/idle.h"
 #include "report/time/overview.h"
 #include "saved/reader.h"
@@ -32,6 +34,8 @@
 /* With fewer than VERDICT_ITERATIONS there is no steady state, if they take less than this share of
  * the trace. */
 #define STEADY_SHARE 0.05
+/* A smaller gain by overlapping is none. */
+#define OVERLAP_SHARE 0.01
 /* Shares of a summary are so inaccurate. */
 #define UNSURE 0.05
 /* If this share of the trace is missing, there is no verdict. */
@@ -336,6 +340,59 @@ static void find_hang(struct verdict *v)
 			return;
 }
 
+/* A program that failed has no limit but this, unless it ran long enough before. */
+static void find_fault(struct verdict *v)
+{
+	char was[sizeof(v->sentence)];
+	struct failure_fault fault;
+	size_t len;
+
+	if (!failure_first_fault(v->r, &fault))
+		return;
+	memcpy(was, v->sentence, sizeof(was));
+	*v->sentence = '\0';
+	say(v, "The program failed: %s returned %s, and its context is unusable", fault.fn->name,
+	    fn_result_name(fault.fn, fault.result));
+	if (v->limit == LIMIT_UNKNOWN) {
+		v->limit = LIMIT_FAILURE;
+		v->basis = "host";
+		v->gain_from = v->gain_to = 0;
+		return;
+	}
+	say(v, ". Until then: ");
+	len = strlen(v->sentence);
+	say(v, "%s", was);
+	v->gain_from += len;
+	v->gain_to += len;
+}
+
+/* The replay of the steps shows what other work there is that collectives could overlap with. */
+static void limit_overlap(struct verdict *v)
+{
+	const struct step_result *res = step_result(v->r);
+	char rest[sizeof(v->sentence)];
+	double gain_ns;
+
+	if (v->limit != LIMIT_COLLECTIVES || !res || !res->is_joined || !res->unchanged.total_ns ||
+	    !res->topics[STEP_TOPIC_COMM].cnt)
+		return;
+	gain_ns = ratio_of(res->topics[STEP_TOPIC_COMM].saved_ns, res->unchanged.total_ns) *
+		  v->run_ns;
+	if (gain_ns >= v->at_most_ns)
+		return;
+	v->at_most_ns = gain_ns;
+	memcpy(rest, v->sentence + v->gain_to, sizeof(rest) - v->gain_to);
+	v->sentence[v->gain_from] = '\0';
+	if (gain_ns < OVERLAP_SHARE * v->run_ns)
+		say(v, ". There is hardly any work to overlap them with: they must become fewer, "
+		       "smaller or faster, or ranks less late");
+	else
+		say(v, ". Overlapping them with other work gains %s of %s", HUMAN_TIME(gain_ns),
+		    HUMAN_TIME(v->run_ns));
+	v->gain_to = strlen(v->sentence);
+	say(v, "%s", rest);
+}
+
 static bool has_steady_state(const struct verdict *v)
 {
 	if (v->of_summary)
@@ -561,7 +618,9 @@ static void verdict_finish(void *a)
 	double missing = missing_share(v->r, &are_calls);
 
 	if (v->has_calls) {
+		limit_overlap(v);
 		find_hang(v);
+		find_fault(v);
 		note_steady_state(v);
 		note_startup(v);
 	}

@@ -18,7 +18,8 @@
 	LIMIT(STARTUP, "start-up")                                                                 \
 	LIMIT(MEMORY, "memory")                                                                    \
 	LIMIT(MODULES, "modules")                                                                  \
-	LIMIT(COLLECTIVES, "collectives")
+	LIMIT(COLLECTIVES, "collectives")                                                          \
+	LIMIT(FAILURE, "failure")
 /* With fewer iterations there is no steady state, if they take less than a small share of the
  * trace. */
 #define VERDICT_ITERATIONS 5
