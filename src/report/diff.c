@@ -40,8 +40,8 @@ struct diff_row {
 	struct hash_link link;
 	const char *name;
 	enum diff_kind kind;
-	unsigned flags; /* enum section_compare */
-	enum api_class class; /* of a function */
+	unsigned flags;	       /* enum section_compare */
+	enum api_class class;  /* of a function */
 	const char *option[2]; /* for which it was not recorded on this side; NULL: it was */
 	enum diff_lack lacks[2];
 	bool differs;
@@ -94,8 +94,8 @@ static void add_value(struct value *sum, const struct value *v)
 	sum->untimed_cnt += v->untimed_cnt;
 }
 
-static struct diff_row *count(struct diff_row_table *table, enum diff_kind kind, int side, const char *name,
-		  const struct value *v)
+static struct diff_row *count(struct diff_row_table *table, enum diff_kind kind, int side,
+			      const char *name, const struct value *v)
 {
 	size_t size = strlen(name) + 1;
 	struct diff_row *t = diff_row_table__find(table, name, size);
@@ -223,8 +223,9 @@ static void take_value(void *ctx, const struct section_value *v)
 /* A sum of the times of its calls, if it counts them. */
 static struct value value_of(const struct report *r, const struct section_value *v)
 {
-	return (struct value){
-		.cnt = v->cnt, .ns = v->ns, .untimed_cnt = v->flags & COMPARE_CNT ? r->untimed_cnt : 0};
+	return (struct value){.cnt = v->cnt,
+			      .ns = v->ns,
+			      .untimed_cnt = v->flags & COMPARE_CNT ? r->untimed_cnt : 0};
 }
 
 /* Notes a section that one report lacks because of an option. */
@@ -255,8 +256,8 @@ static void add_values(struct diff *d)
 		b = &v[1].of[n];
 		if (n < v[1].cnt &&
 		    !(a->flags & COMPARE_SOME && !(a->cnt | a->ns | b->cnt | b->ns)))
-			add(d, a->what, a->flags | COMPARE_ANALYSED,
-			    value_of(d->report[0], a), value_of(d->report[1], b));
+			add(d, a->what, a->flags | COMPARE_ANALYSED, value_of(d->report[0], a),
+			    value_of(d->report[1], b));
 	}
 	for (unsigned id = 0; id < AN_CNT; id++)
 		note_section(d, id);
@@ -483,7 +484,8 @@ static void print_lacks(const struct diff *d, const struct term *term)
 {
 	for (int i = 0; i < 2; i++)
 		if (d->lack_cnt[i])
-			term_para(term, "Not recorded in %s: what %s left out is not compared (%s).",
+			term_para(term,
+				  "Not recorded in %s: what %s left out is not compared (%s).",
 				  i ? "NEW" : "OLD", d->lack_option[i],
 				  HUMAN_NOUNS(d->lack_cnt[i], "value"));
 }

@@ -133,7 +133,7 @@ struct report {
 	unsigned file_cnt;
 	void *an[AN_CNT];
 	struct html_events *html;
-	struct profile *profile; /* with opts.pprof */
+	struct profile *profile;       /* with opts.pprof */
 	uint64_t class_cnt[CLASS_CNT]; /* calls */
 	uint64_t untimed_cnt;	       /* calls of which only the start was recorded */
 	bool args_redacted;

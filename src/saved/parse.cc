@@ -378,7 +378,8 @@ struct parser {
 };
 
 /*
- * Lines as cudatrace writes them: no escapes, only ASCII, no white space but that of Python's json. Each function returns what follows the value, or NULL for anything else, valid or not: then
+ * Lines as cudatrace writes them: no escapes, only ASCII, no white space but that of Python's json.
+ * Each function returns what follows the value, or NULL for anything else, valid or not: then
  * RapidJSON parses the line, and reports errors. The results of both are equal.
  */
 namespace

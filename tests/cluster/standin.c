@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * standin LIBRARY RATE SECONDS [leak|fail]: a program of a cluster's node. It makes RATE calls per second, in steps of ten: eight
- * launches, a copy, a synchronisation. leak: one more call allocates 1 MiB per 100 ms; fail: one more call per step fails. Prints
- * the number of its calls when it ends, by itself or by SIGTERM.
+ * standin LIBRARY RATE SECONDS [leak|fail]: a program of a cluster's node. It makes RATE calls per
+ * second, in steps of ten: eight launches, a copy, a synchronisation. leak: one more call allocates
+ * 1 MiB per 100 ms; fail: one more call per step fails. Prints the number of its calls when it
+ * ends, by itself or by SIGTERM.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -99,7 +100,8 @@ int main(int argc, char **argv)
 	end = begin + (uint64_t)(atof(argv[3]) * 1e9);
 	while (!stopped && next < end) {
 		for (int i = 0; i < LAUNCHES; i++)
-			must(launch(func, 8, 1, 1, 256, 1, 1, 0, NULL, params, NULL), "cuLaunchKernel");
+			must(launch(func, 8, 1, 1, 256, 1, 1, 0, NULL, params, NULL),
+			     "cuLaunchKernel");
 		must(copy(mem, host, sizeof(host), NULL), "cuMemcpyHtoDAsync_v2");
 		must(sync(NULL), "cuStreamSynchronize");
 		if (!strcmp(what, "fail"))

@@ -243,10 +243,8 @@ static void test_empty(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_strings), cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_utf8),	cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_empty),
 	};
 

@@ -363,8 +363,7 @@ static void answers_finish(void *p)
 		{"ioctls", "Which ioctls reach the driver, from which CUDA calls?", answer_ioctls,
 		 false, NULL},
 		{"scheduler", "When is the GPU's scheduler invoked, when are contexts switched?",
-		 answer_sched, true,
-		 NULL},
+		 answer_sched, true, NULL},
 	};
 	struct answers *a = p;
 

@@ -339,8 +339,8 @@ static void print_callers(const struct waits *w, const struct term *term)
 		const struct caller *c = &w->callers.rows[i];
 
 		stack_line(c->stack, line, sizeof(line));
-		term_para(term, "%s in %s %s from %s", HUMAN_CALL_TIME(w->r, c->total_ns), HUMAN_COUNT(c->cnt),
-			  c->fn->name, line);
+		term_para(term, "%s in %s %s from %s", HUMAN_CALL_TIME(w->r, c->total_ns),
+			  HUMAN_COUNT(c->cnt), c->fn->name, line);
 	}
 }
 
@@ -352,7 +352,8 @@ static void waits_print(const void *a, const struct term *term)
 		return;
 	if (!w->total_ns && !report_has_times(w->r))
 		term_section(term, "Blocking calls", "%s by %s; their time was not recorded",
-			     HUMAN_NOUNS(w->cnt, "call"), HUMAN_NOUNS(w->thread_keys.cnt, "thread"));
+			     HUMAN_NOUNS(w->cnt, "call"),
+			     HUMAN_NOUNS(w->thread_keys.cnt, "thread"));
 	else
 		term_section(term, "Blocking calls", "%s in %s by %s, %s of %s",
 			     HUMAN_TIME(w->total_ns), HUMAN_NOUNS(w->cnt, "call"),

@@ -218,7 +218,7 @@ void host_clock__call(struct host_clock *c, const struct trace_event *ev);
 struct summary {
 	struct losses lost; /* losses, from events */
 	uint64_t event_cnt, call_cnt;
-	uint64_t call_ns; /* as class_stat.top_ns */
+	uint64_t call_ns;     /* as class_stat.top_ns */
 	uint64_t untimed_cnt; /* calls of which only the start was recorded */
 	uint64_t error_cnt;
 	uint64_t failure_cnt; /* failures among error_cnt */
