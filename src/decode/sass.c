@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define INSTRUCTION_SZ 16
-#define OP_MASK	       0x1ff
-#define SCOREBOARDS    6
+#define OP_MASK	    0x1ff
+#define SCOREBOARDS 6
+#define OP_BSSY	    0x145
 /* Most loops are shorter; a search is not longer. */
 #define BACK_MAX 4096
 
@@ -53,7 +53,7 @@ enum sass_class sass_class_by_name(const char *name)
 
 static bool has(const struct sass *s, uint32_t pc)
 {
-	return pc % INSTRUCTION_SZ == 0 && pc < s->size && s->size - pc >= INSTRUCTION_SZ;
+	return pc % SASS_SZ == 0 && pc < s->size && s->size - pc >= SASS_SZ;
 }
 
 static uint64_t word(const struct sass *s, uint32_t pc, unsigned i)
@@ -110,15 +110,14 @@ static bool is_long_class(enum sass_class c)
 /* The nearest before pc, or in a loop behind it. */
 static uint32_t setter_of(const struct sass *s, uint32_t pc, unsigned scoreboard, bool is_long)
 {
-	uint32_t cnt = s->size / INSTRUCTION_SZ, at = pc / INSTRUCTION_SZ;
+	uint32_t cnt = s->size / SASS_SZ, at = pc / SASS_SZ;
 
 	for (uint32_t k = 1; k < cnt && k <= BACK_MAX; k++) {
 		uint32_t i = at >= k ? at - k : at + cnt - k;
 
-		if (sets(control(s, i * INSTRUCTION_SZ), scoreboard))
-			return is_long_class(sass_class_at(s, i * INSTRUCTION_SZ)) == is_long
-				       ? i * INSTRUCTION_SZ
-				       : SASS_NONE;
+		if (sets(control(s, i * SASS_SZ), scoreboard))
+			return is_long_class(sass_class_at(s, i * SASS_SZ)) == is_long ? i * SASS_SZ
+										       : SASS_NONE;
 	}
 	return SASS_NONE;
 }
@@ -144,4 +143,20 @@ uint32_t sass_waits_for(const struct sass *s, uint32_t pc, bool is_long)
 			best = at;
 	}
 	return best;
+}
+
+bool sass_is_guarded(const struct sass *s, uint32_t pc)
+{
+	/* Four bits after the operation: a predicate and its inversion; 7: always. */
+	return has(s, pc) && (word(s, pc, 0) >> 12 & 15) != 7 &&
+	       sass_class_at(s, pc) != SASS_BRANCH;
+}
+
+uint32_t sass_joins_at(const struct sass *s, uint32_t pc)
+{
+	uint64_t low = has(s, pc) ? word(s, pc, 0) : 0;
+	uint64_t at = pc + SASS_SZ + (low >> 32);
+
+	/* The offset is relative to the next instruction; others are behind the code. */
+	return (low & OP_MASK) == OP_BSSY && at <= s->size ? at : 0;
 }

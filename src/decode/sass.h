@@ -26,6 +26,7 @@ struct sass {
 };
 
 #define SASS_NONE UINT32_MAX
+#define SASS_SZ	  16 /* bytes of an instruction */
 
 /* Returns whether instructions of this architecture have this form. */
 bool sass_is_known(uint32_t arch);
@@ -43,5 +44,10 @@ const char *sass_name_at(const struct sass *s, uint32_t pc);
 /* Returns the offset of the instruction for which the one at pc waits, or SASS_NONE. is_long: for
  * what passes through the L1 cache (long_scoreboard), otherwise for the rest (short_scoreboard). */
 uint32_t sass_waits_for(const struct sass *s, uint32_t pc, bool is_long);
+/* Returns whether a predicate may switch the instruction off. Branches and exits do not count. */
+bool sass_is_guarded(const struct sass *s, uint32_t pc);
+/* If threads of a warp may part after the instruction at pc (BSSY), returns the offset at which
+ * they are together again; otherwise 0. */
+uint32_t sass_joins_at(const struct sass *s, uint32_t pc);
 
 #endif /* DECODE_SASS_H */

@@ -308,20 +308,54 @@ static void give_part(const struct stalls_fn *f, const struct sass *code, const 
 	fn(ctx, ev);
 }
 
+/* Where the samples of a function are; next: the first instruction that was not looked at, joined:
+ * the offset from which on threads are together. */
+struct places {
+	uint32_t next, joined;
+	uint64_t guarded, diverged, issued_memory;
+};
+
+static bool is_global(enum sass_class c)
+{
+	return c == SASS_GLOBAL_LOAD || c == SASS_GLOBAL_STORE || c == SASS_ATOMIC;
+}
+
+/* Parts come in the order of the code. */
+static void add_place(const struct sass *code, const struct part *p, struct places *at)
+{
+	for (; at->next < p->pc && at->next < code->size; at->next += SASS_SZ) {
+		uint32_t joins = sass_joins_at(code, at->next);
+
+		at->joined = joins > at->joined ? joins : at->joined;
+	}
+	if (p->pc < at->joined)
+		at->diverged += p->sum;
+	if (sass_is_guarded(code, p->pc))
+		at->guarded += p->sum;
+	if (is_global(sass_class_at(code, p->pc)))
+		at->issued_memory += p->reasons[CT_STALL_SELECTED];
+}
+
 static void sum_up(const struct proc_stalls *s, const struct sass *code, struct event_stalls *e,
 		   unsigned reason, uint64_t of)
 {
 	uint64_t classes[SASS_CLASS_CNT + 1] = {0};
+	struct places at = {0};
 	struct part p;
 
 	for (unsigned i = 0; i < s->row_cnt;) {
 		i += next_part(s, i, &p);
-		if (code->size)
+		if (code->size) {
 			add_classes(code, &p, classes);
+			add_place(code, &p, &at);
+		}
 		if (reason < CT_STALL_CNT)
 			add_wait(&p, reason, of, e);
 	}
 	put_classes(e, classes);
+	e->guarded = (struct opt_u64){at.guarded, code->size};
+	e->diverged = (struct opt_u64){at.diverged, code->size};
+	e->issued_memory = (struct opt_u64){at.issued_memory, code->size};
 }
 
 void proc_stalls__give(struct proc_stalls *s, const struct ct_stalls *rec,

@@ -362,6 +362,8 @@ static int read_event(struct saved *s, const struct json_value *p, const char *l
 	devices__event(&s->all->devices, ev);
 	if (kind == EVENT_GPU)
 		ev->device = devices__find(&s->all->devices, ev->pid, ev->gpu.device);
+	else if (kind == EVENT_GPU_DEVICE)
+		ev->device = devices__find(&s->all->devices, ev->pid, ev->gpu_device.device);
 	if (ev->end_ns > s->all->last_ns)
 		s->all->last_ns = ev->end_ns;
 	return SAVED_EVENT;

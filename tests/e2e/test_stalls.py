@@ -23,6 +23,8 @@ import stalls as oracle  # noqa: E402
 SAMPLE = FAKE + "/sample"
 # Of one execution of a kernel of the mock.
 REASONS = {"long_scoreboard": 600, "short_scoreboard": 200, "lg_throttle": 50, "selected": 75, "not_selected": 74, "other": 1}
+# Of FFMA at 0x30, which a predicate may switch off; of MOV at 0x60, between BSSY and where it joins; LDG and STG that issued.
+PLACES = {"guarded": 220, "diverged": 105, "issued_memory": 40}
 CLASSES = {"global_load": 500, "atomic": 100, "shared": 200, "global_store": 50}
 EXECUTION, NOT_ISSUED = 1000, 750
 
@@ -72,6 +74,8 @@ def test_each_sample_is_in_the_trace(tmp_path, probe, words):
         assert r.by_kernel(reason) == {k: cnt * n for k, n in r.made.items()}, reason
     for c, cnt in CLASSES.items():
         assert r.by_kernel("for_" + c) == {k: cnt * n for k, n in r.made.items()}, c
+    for member, cnt in PLACES.items():
+        assert r.by_kernel(member) == {k: cnt * n for k, n in r.made.items()}, member
     assert not {m for e in r.lines for m in e if m.startswith("for_")} - {"for_" + c for c in CLASSES} - {"for_offset", "for_operation", "for_class", "for_line"}
     assert r.end("samples") == EXECUTION * sum(r.made.values())
     assert {k: v for k, v in r.t.end.items() if k.startswith("stall_") and k != "stall_samples" and v} == {}
@@ -80,8 +84,8 @@ def test_each_sample_is_in_the_trace(tmp_path, probe, words):
         assert (e["code"], e["architecture"], e["period_cycles"], e["multiprocessors"]) == ("decoded", 90, 1 << 20, 132), e
         assert e["waiting"] / e["waiting_issued"] == pytest.approx(600 / 15)
     at = {e["offset"]: e for e in r.lines if e["op"] == "instruction"}
-    assert set(at) == {"0x0", "0x10", "0x30", "0x50", "0x60"}
-    assert [at[x].get("for_operation") for x in ("0x0", "0x10", "0x30", "0x50", "0x60")] == [None, "LDG", "LDS", "ATOMG", "STG"]
+    assert set(at) == {"0x0", "0x10", "0x30", "0x60", "0x70"}
+    assert [at[x].get("for_operation") for x in ("0x0", "0x10", "0x30", "0x60", "0x70")] == [None, "LDG", "LDS", "ATOMG", "STG"]
     assert (at["0x10"]["file"], at["0x10"]["line"], at["0x10"]["for_offset"], at["0x10"]["for_class"]) == ("kernels.cu", 101, "0x0", "global_load")
     assert not oracle.check(r.t.ev, r.report())
 
@@ -148,7 +152,7 @@ def test_many_functions(tmp_path):
 def test_reasons_without_instructions(tmp_path, words, code):
     r = Traced(tmp_path, words + ",pc-nolines")
     assert {e["code"] for e in r.functions} == {code} and r.by_kernel("long_scoreboard")
-    assert not [e for e in r.lines if "for_offset" in e or "operation" in e or "file" in e or "for_global_load" in e]
+    assert not [e for e in r.lines if "for_offset" in e or "operation" in e or "file" in e or "for_global_load" in e or set(PLACES) & set(e)]
     assert (r.end("no_code") == len(r.made)) == (code == "missing")
     text = re.sub(r"\s+", " ", cudatrace("report", "--section=stalls", str(r.path)).out)
     assert "wait for data from global" in text and "LDG" not in text and "No source lines" in text
@@ -217,8 +221,8 @@ int main(int argc, char **argv)
 			return 1;
 		struct sass s = {c.at, c.size, c.arch};
 		for (uint32_t pc = 0; pc < c.size; pc += 16)
-			printf("%s %u %x %s %s %d %d\\n", argv[i], c.arch, pc, sass_class_name(sass_class_at(&s, pc)), sass_name_at(&s, pc) ?: "-",
-			       (int)sass_waits_for(&s, pc, true), (int)sass_waits_for(&s, pc, false));
+			printf("%s %u %x %s %s %d %d %d %d\\n", argv[i], c.arch, pc, sass_class_name(sass_class_at(&s, pc)), sass_name_at(&s, pc) ?: "-",
+			       (int)sass_waits_for(&s, pc, true), (int)sass_waits_for(&s, pc, false), sass_is_guarded(&s, pc), (int)sass_joins_at(&s, pc));
 	}
 }
 """
@@ -237,17 +241,28 @@ def test_decoding_as_nvdisasm(tmp_path):
         cubin = tmp_path / f"{arch}.cubin"
         subprocess.run([nvcc, f"-arch=sm_{arch}", "-cubin", "-o", cubin, TESTS + "/gpu/stalls.cu"], check=True, capture_output=True)
         text = subprocess.run([disasm, "-hex", "-c", cubin], check=True, capture_output=True, text=True).stdout
-        said, function = {}, None
+        said, function, label, guarded, parts, labels = {}, None, None, set(), {}, {}
         for line in text.splitlines():
             if m := re.match(r"\.text\.(\S+):", line):
                 function = m[1]
-            elif m := re.search(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?((\w+)[^;]*);", line):
-                said[function, int(m[1], 16)] = (m[3], m[2])
+            elif m := re.search(r"/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?((\w+)[^;]*);", line):
+                said[function, int(m[1], 16)] = (m[4], m[3])
+                at = function, int(m[1], 16)
+                if m[2] and m[4] not in ("BRA", "EXIT", "BSSY", "BSYNC", "RET", "CALL"):
+                    guarded.add(at)
+                if target := m[4] == "BSSY" and re.search(r"`\((\S+)\)", m[3]):
+                    parts[at] = target[1]
+            elif m := re.match(r"(\.L\w+):", line):
+                label = m[1]
+            if function and re.search(r"/\*[0-9a-f]{4,}\*/", line) and label:
+                labels[label], label = int(re.search(r"/\*([0-9a-f]{4,})\*/", line)[1], 16), None
         names = sorted({f for f, _ in said})
         out = subprocess.run([program, cubin, *names], check=True, capture_output=True, text=True).stdout
         checked, waits, right = 0, 0, 0
         for line in out.splitlines():
-            name, has, pc, cls, op, long, short = line.split()
+            name, has, pc, cls, op, long, short, off, joins = line.split()
+            assert (off == "1") == ((name, int(pc, 16)) in guarded), (arch, line)
+            assert int(joins) == labels.get(parts.get((name, int(pc, 16))), 0), (arch, line)
             assert int(has) == arch
             word, text = said[name, int(pc, 16)]
             if word in KNOWN:
@@ -266,4 +281,5 @@ def test_decoding_as_nvdisasm(tmp_path):
                 regs |= {f"R{int(r[1:]) + k}" for r in regs if r.startswith("R") for k in range(4)}
                 here |= {f"R{int(r[1:]) + k}" for r in here if r.startswith("R") for k in range(4)}
                 right += bool(regs & here) or word in ("LDGSTS", "LDGDEPBAR", "DEPBAR")
+        assert len(parts) > 2 and len(guarded) > 5, (arch, len(parts), len(guarded))
         assert checked > 100 and waits > 50 and right / waits > 0.8, (arch, checked, waits, right)

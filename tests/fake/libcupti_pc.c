@@ -41,21 +41,26 @@ static const char *const reasons[] = {
 };
 #define REASON_CNT (sizeof(reasons) / sizeof(*reasons))
 
-/* An instruction: operation, the scoreboards that it sets and those that it waits for. */
-#define NO 7
+/* An instruction: operation with its predicate, the scoreboards that it sets and those that it
+ * waits for. */
+#define NO	       7
+#define IF(op)	       ((op) | 0 << 12)
+#define ALWAYS(op)     ((op) | 7 << 12)
+#define BSSY(distance) (ALWAYS(0x945) | (uint64_t)(distance) << 32)
 #define INSTRUCTION(op, write, read, wait)                                                         \
 	{                                                                                          \
-		(op) | 7 << 12, ((uint64_t)((write) << 5 | (read) << 8 | (wait) << 11)) << 41      \
+		op, ((uint64_t)((write) << 5 | (read) << 8 | (wait) << 11)) << 41                  \
 	}
 static const uint64_t code[][2] = {
-	INSTRUCTION(0x981, 0, NO, 0),	    /* 00 LDG */
-	INSTRUCTION(0x221, NO, NO, 1 << 0), /* 10 FADD, waits for 00 */
-	INSTRUCTION(0x984, 1, NO, 0),	    /* 20 LDS */
-	INSTRUCTION(0x223, NO, NO, 1 << 1), /* 30 FFMA, waits for 20 */
-	INSTRUCTION(0x9a8, 2, NO, 0),	    /* 40 ATOMG */
-	INSTRUCTION(0x202, NO, NO, 1 << 2), /* 50 MOV, waits for 40 */
-	INSTRUCTION(0x986, NO, 3, 0),	    /* 60 STG */
-	INSTRUCTION(0x94d, NO, NO, 0),	    /* 70 EXIT */
+	INSTRUCTION(ALWAYS(0x981), 0, NO, 0),	    /* 00 LDG */
+	INSTRUCTION(ALWAYS(0x221), NO, NO, 1 << 0), /* 10 FADD, waits for 00 */
+	INSTRUCTION(ALWAYS(0x984), 1, NO, 0),	    /* 20 LDS */
+	INSTRUCTION(IF(0x223), NO, NO, 1 << 1),	    /* 30 FFMA, waits for 20 */
+	INSTRUCTION(BSSY(0x20), NO, NO, 0),	    /* 40 BSSY to 70 */
+	INSTRUCTION(ALWAYS(0x9a8), 2, NO, 0),	    /* 50 ATOMG */
+	INSTRUCTION(ALWAYS(0x202), NO, NO, 1 << 2), /* 60 MOV, waits for 50 */
+	INSTRUCTION(ALWAYS(0x986), NO, 3, 0),	    /* 70 STG */
+	INSTRUCTION(IF(0x94d), NO, NO, 0),	    /* 80 EXIT */
 };
 
 /* Samples of an execution. */
@@ -63,8 +68,8 @@ static const struct {
 	uint32_t pc, samples[REASON_CNT];
 } sampled[PCS] = {
 	{0x00, {0, 0, 0, 0, 0, 0, 30, 74, 1}},	  {0x10, {500, 450, 0, 0, 0, 0, 10, 0, 0}},
-	{0x30, {0, 0, 200, 160, 0, 0, 20, 0, 0}}, {0x50, {100, 95, 0, 0, 0, 0, 5, 0, 0}},
-	{0x60, {0, 0, 0, 0, 50, 45, 10, 0, 0}},
+	{0x30, {0, 0, 200, 160, 0, 0, 20, 0, 0}}, {0x60, {100, 95, 0, 0, 0, 0, 5, 0, 0}},
+	{0x70, {0, 0, 0, 0, 50, 45, 10, 0, 0}},
 };
 #define EXECUTION 1000
 

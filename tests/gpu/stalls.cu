@@ -29,6 +29,13 @@ __global__ void four_blocks(float *o, int n) { float a = threadIdx.x; for (int i
 __global__ void chase(const unsigned *next, unsigned *o, int n) { unsigned p = (blockIdx.x * blockDim.x + threadIdx.x) * 7919u & ((1u << 26) - 1); for (int i = 0; i < n; i++) p = next[p]; o[blockIdx.x * blockDim.x + threadIdx.x] = p; }
 __global__ void uneven(float *o, int n) { float a = threadIdx.x; for (int i = 0; i < n; i++) { if (threadIdx.x < 32) for (int j = 0; j < 200; j++) a = a * 1.1f + .5f; __syncthreads(); } o[blockIdx.x * blockDim.x + threadIdx.x] = a; }
 __global__ void sines(float *o, int n) { float a = threadIdx.x, b = a + 1; for (int i = 0; i < n; i++) { a = __sinf(a); b = __sinf(b); } o[blockIdx.x * blockDim.x + threadIdx.x] = a + b; }
+__global__ void lanes(float *o, int n) { float a = threadIdx.x * .5f; int l = threadIdx.x & 31; for (int i = 0; i < n; i++) for (int k = 0; k < 32; k++) if (l == k) { for (int j = 0; j < 6; j++) a = a * 1.1f + k; asm volatile("" : "+f"(a)); } o[blockIdx.x * blockDim.x + threadIdx.x] = a; }
+__global__ void paths(float *o, int n, int m) { float a = threadIdx.x; int l = threadIdx.x & 15; for (int i = 0; i < n; i++)
+#pragma unroll
+	for (int k = 0; k < 16; k++) if (l == k)
+#pragma unroll 1
+		for (int j = 0; j < m; j++) a = a * 1.1f + k; o[blockIdx.x * blockDim.x + threadIdx.x] = a; }
+__global__ void own_counters(unsigned *p, unsigned *o, int n) { unsigned v = threadIdx.x, *q = p + blockIdx.x * blockDim.x + v; for (int i = 0; i < n; i++) v = atomicExch(q, v) + 1; o[blockIdx.x * blockDim.x + threadIdx.x] = v; }
 __global__ void nothing() {}
 static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 static float *a, *o; static unsigned *u; static const int n = 1 << 26;
@@ -44,6 +51,9 @@ static void launch(int k, cudaStream_t s) {
 	case 7: chase<<<264, 256, 0, s>>>(u, (unsigned *)o, 400); break;
 	case 8: uneven<<<528, 256, 0, s>>>(o, 400); break;
 	case 9: sines<<<1056, 256, 0, s>>>(o, 5000); break;
+	case 10: lanes<<<528, 256, 0, s>>>(o, 400); break;
+	case 11: paths<<<528, 256, 0, s>>>(o, 40, 8); break;
+	case 12: own_counters<<<264, 256, 0, s>>>((unsigned *)o, u, 400); break;
 	}
 }
 int main(int argc, char **argv) {
@@ -65,6 +75,6 @@ int main(int argc, char **argv) {
 	if (!strcmp(what, "two")) { CUcontext c; CUdevice d; cuDeviceGet(&d, 0); CUctxCreateParams p = {}; if (cuCtxCreate(&c, &p, 0, d)) return 1; cuCtxPopCurrent(&c); cuCtxDestroy(c); }
 	if (!strcmp(what, "reset")) { for (int i = 0; i < 3; i++) { CK(cudaDeviceReset()); CK(cudaMalloc(&o, (size_t)n * 4)); double t0 = now(); while (now() - t0 < each) { launch(1, 0); CK(cudaDeviceSynchronize()); } } printf("reset\n"); return 0; }
 	if (!strcmp(what, "graph")) { cudaStream_t s; CK(cudaStreamCreate(&s)); cudaGraph_t g; cudaGraphExec_t e; CK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal)); for (int i = 0; i < 5; i++) { launch(1, s); launch(9, s); } CK(cudaStreamEndCapture(s, &g)); CK(cudaGraphInstantiate(&e, g, 0)); std::vector<double> v; double t0 = now(); while (now() - t0 < each) { double t = now(); CK(cudaGraphLaunch(e, s)); CK(cudaStreamSynchronize(s)); v.push_back((now() - t) * 1e3); } std::sort(v.begin(), v.end()); printf("graph_ms %.4f\n", v[v.size() / 2]); return 0; }
-	for (int k = 0; k < 10; k++) { long l = 0; double t0 = now(), t; do { for (int i = 0; i < 4; i++) launch(k, 0); l += 4; CK(cudaGetLastError()); CK(cudaDeviceSynchronize()); t = now(); } while (t - t0 < each); printf("kernel %d: %ld launches, %.1f us\n", k, l, (t - t0) / l * 1e6); }
+	for (int k = 0; k < 13; k++) { long l = 0; double t0 = now(), t; do { for (int i = 0; i < 4; i++) launch(k, 0); l += 4; CK(cudaGetLastError()); CK(cudaDeviceSynchronize()); t = now(); } while (t - t0 < each); printf("kernel %d: %ld launches, %.1f us\n", k, l, (t - t0) / l * 1e6); }
 	return 0;
 }

@@ -10,6 +10,25 @@ REASONS = ("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle",
            "warpgroup_arrive", "gmma", "branch_resolving", "no_instructions", "imc_miss", "dispatch_stall", "drain", "sleeping", "misc",
            *NO_WAIT[::-1], "other")
 
+# What limits a kernel: (sign, 1: at least or 0: at most, bound). The bounds are those of src/report/gpu/diagnoses.def, written again.
+DIAGNOSES = {
+    "local_memory": (("local", 1, 0.2), ("memory_reasons", 1, 0.3)),
+    "bank_conflicts": (("shared", 1, 0.3), ("queue_wait", 1, 100)),
+    "contended_atomic": (("atomic", 1, 0.3), ("memory_wait", 1, 4000)),
+    "scattered_access": (("memory", 1, 0.5), ("memory_wait", 1, 1500), ("access_bytes", 1, 700)),
+    "memory_bandwidth": (("memory", 1, 0.5), ("memory_wait", 1, 1000), ("access_bytes", 0, 600)),
+    "memory_latency": (("any_memory", 1, 0.5), ("memory_wait", 1, 200), ("warps", 0, 8)),
+    "divergence": (("diverged", 1, 0.5), ("branch_reasons", 1, 0.15)),
+    "predication": (("guarded", 1, 0.6), ("dispatch_reasons", 1, 0.1)),
+    "barrier": (("barrier_reasons", 1, 0.4), ("barrier_wait", 1, 300)),
+    "special_functions": (("special", 1, 0.4), ("queue_reasons", 1, 0.4)),
+    "small_grid": (("busy", 0, 0.5), ("blocks", 0, 0.99)),
+    "tail": (("busy", 0, 0.8), ("tail", 1, 0.2)),
+    "instructions": (("ready_reasons", 1, 0.4), ("issued", 1, 0.75)),
+}
+# Bytes per nanosecond of the memory, by the data sheets.
+MEMORY = {"NVIDIA H100 80GB HBM3": 3352, "NVIDIA H200": 4800}
+
 
 def near(a, b):
     return abs(a - b) <= 2e-5 * max(abs(a), abs(b), 1e-9) + 1e-6
@@ -23,9 +42,52 @@ def main_of(sums):
 class Kernel:
     def __init__(self):
         self.sums, self.classes, self.waits = collections.Counter(), collections.Counter(), collections.defaultdict(lambda: [0, 0])
-        self.samples = self.idle = self.sm_us = self.gpu_ns = 0
+        self.samples = self.idle = self.sm_us = self.gpu_ns = self.cycles = self.decoded = self.guarded = self.diverged = self.issued_memory = 0
         self.sms = None
         self.places = collections.defaultdict(collections.Counter)
+
+
+def signs_of(k, gbps, blocks, tail):
+    """The signs of a kernel that are known."""
+    part = {r: n / k.samples for r, n in k.sums.items()}
+    of = {c: n / k.samples for c, n in k.classes.items()}
+
+    def add(where, *names):
+        return sum(where.get(n, 0) for n in names)
+    issued = 1 - k.idle / k.samples
+    x = {"memory_reasons": add(part, "long_scoreboard", "lg_throttle"), "queue_reasons": add(part, "short_scoreboard", "mio_throttle"),
+         "branch_reasons": add(part, "branch_resolving", "no_instructions"), "dispatch_reasons": add(part, "dispatch_stall"), "barrier_reasons": add(part, "barrier"),
+         "ready_reasons": add(part, "not_selected", "math_pipe"), "issued": issued}
+    if k.decoded >= 0.9 * k.samples:
+        x |= {"local": add(of, "local_load", "local_store"), "shared": add(of, "shared"), "atomic": add(of, "atomic"), "memory": add(of, "global_load", "global_store"),
+              "any_memory": add(of, "global_load", "global_store", "atomic"), "special": add(of, "special"), "guarded": k.guarded / k.samples, "diverged": k.diverged / k.samples}
+        if gbps and k.sms and k.sm_us and k.cycles and k.issued_memory >= ENOUGH_ISSUED and issued and k.sums["selected"]:
+            # Accesses in all: the share of issued instructions that are some, times the cycles of 4 schedulers in which one was issued.
+            accesses = k.issued_memory / k.sums["selected"] * issued * k.cycles * 4
+            x["access_bytes"] = gbps * k.sm_us * 1000 / k.sms / accesses
+    main = main_of(k.sums)
+    waiting, waiting_issued = k.waits[main] if main else (0, 0)
+    for sign, reasons in (("memory_wait", ("long_scoreboard", "lg_throttle")), ("queue_wait", ("short_scoreboard", "mio_throttle")), ("barrier_wait", ("barrier",))):
+        if main in reasons and waiting_issued >= ENOUGH_ISSUED:
+            x[sign] = waiting / waiting_issued
+    if k.sums["selected"] >= ENOUGH_ISSUED:
+        x["warps"] = issued * k.samples / k.sums["selected"]
+    if k.sm_us and k.sms and k.gpu_ns:
+        x["busy"] = min(1, k.sm_us * 1000 / (k.gpu_ns * k.sms))
+    if blocks and k.sms:
+        x["blocks"] = blocks / k.sms
+    if tail is not None:
+        x["tail"] = tail
+    return x
+
+
+def diagnoses_of(signs):
+    found = []
+    for name, bounds in DIAGNOSES.items():
+        if all(s in signs and (signs[s] >= b if low else signs[s] <= b) for s, low, b in bounds):
+            first, low, _ = bounds[0]
+            found.append((signs[first] if low else 1 - signs[first], name, {s: signs[s] for s, _, _ in bounds}))
+    return sorted(found, key=lambda x: -x[0])[:4]
 
 
 def read(lines):
@@ -44,6 +106,11 @@ def read(lines):
         k.idle += x["not_issued"]
         k.sm_us += x.get("sm_us", 0)
         k.sms = x.get("multiprocessors", k.sms)
+        k.cycles += x["samples"] * x.get("period_cycles", 0)
+        if "guarded" in x:
+            k.decoded += x["samples"]
+            for member in ("guarded", "diverged", "issued_memory"):
+                setattr(k, member, getattr(k, member) + x[member])
         k.sums.update({r: x[r] for r in REASONS if r in x})
         k.classes.update({c[4:]: n for c, n in x.items() if c.startswith("for_") and isinstance(n, int)})
         if "reason" in x:
@@ -64,6 +131,16 @@ def check(lines, report):
     total = sum(k.samples for k in kernels.values())
     same("samples", report["stalls"]["samples"], total)
     same("order", [r["samples"] for r in rows], sorted((k.samples for k in kernels.values()), reverse=True))
+    device = {}
+    for x in lines:
+        if x["type"] == "gpu_device":
+            device |= x
+    gbps = 2 * device["memory_khz"] * device["bus_bits"] / 8e6 if "bus_bits" in device else MEMORY.get(device.get("model"))
+    blocks = collections.Counter()
+    for x in lines:
+        if x["type"] == "kernel" and x.get("op") == "launch" and "grid" in x and "kernel" in x:
+            blocks[x["kernel"]] = max(blocks[x["kernel"]], x["grid"][0] * x["grid"][1] * x["grid"][2])
+    tails = {k["name"]: k.get("tail_share") for k in report.get("kernels", {}).get("list", [])}
     wall = 1000 * (max(b for _, b in spans) - min(a for a, _ in spans)) if spans else 0
     for row in rows:
         by_name = row["kernel"] if "kernel" in row else None
@@ -76,13 +153,13 @@ def check(lines, report):
         same(at + "samples", row["samples"], k.samples)
         same(at + "enough", row["enough"], k.samples >= ENOUGH)
         if k.samples < ENOUGH:
-            same(at + "numbers", [m for m in row if m not in ("kernel", "device", "samples", "enough", "code", "reasons", "classes", "places")], [])
-            same(at + "lists", [row["reasons"], row["classes"], row["places"]], [[], [], []])
+            same(at + "numbers", [m for m in row if m not in ("kernel", "device", "samples", "enough", "code", "diagnoses", "reasons", "classes", "places")], [])
+            same(at + "lists", [row["diagnoses"], row["reasons"], row["classes"], row["places"]], [[], [], [], []])
             continue
         same(at + "share", row["share"], k.samples / total)
         same(at + "issue_share", row["issue_share"], 1 - k.idle / k.samples)
         same(at + "reasons", {r["reason"]: r["samples"] for r in row["reasons"]}, {r: n for r, n in k.sums.items() if n})
-        same(at + "classes", {c["class"]: c["samples"] for c in row["classes"]}, dict(k.classes))
+        same(at + "classes", {c["class"]: c["samples"] for c in row["classes"]}, {c: n for c, n in k.classes.items() if n})
         for r in row["reasons"]:
             same(at + r["reason"], r["share"], k.sums[r["reason"]] / k.samples)
         main = main_of(k.sums)
@@ -91,6 +168,14 @@ def check(lines, report):
         same(at + "wait_cycles", row.get("wait_cycles"), waiting / issued if issued >= ENOUGH_ISSUED else None)
         same(at + "sm_share", row.get("sm_share"), min(1, k.sm_us / (wall * k.sms)) if k.sm_us and k.sms else None)
         same(at + "sm_busy", row.get("sm_busy"), min(1, k.sm_us * 1000 / (k.gpu_ns * k.sms)) if k.sm_us and k.sms and k.gpu_ns else None)
+        signs = signs_of(k, gbps, blocks[by_name], tails.get(by_name))
+        same(at + "access_bytes", row.get("access_bytes"), signs.get("access_bytes"))
+        should = diagnoses_of(signs)
+        same(at + "diagnoses", [d["diagnosis"] for d in row["diagnoses"]], [name for _, name, _ in should])
+        for d, (_, name, values) in zip(row["diagnoses"], should):
+            same(at + name, [x["sign"] for x in d["signs"]], list(values))
+            for x in d["signs"]:
+                same(f"{at}{name}.{x['sign']}", x["value"], values.get(x["sign"]))
         waits = {p: sum(n for r, n in c.items() if r not in NO_WAIT) for p, c in k.places.items()}
         same(at + "places", [p["waiting"] for p in row["places"]], sorted((n for n in waits.values() if n), reverse=True)[:PLACES])
         for p in row["places"]:

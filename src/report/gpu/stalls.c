@@ -6,22 +6,16 @@
  */
 #include "report/section.h"
 
-#include "ct_stall.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/sass.h"
-#include "report/collect.h"
+#include "report/kernels/peak.h"
+#include "stalls_priv.h"
 #include "text/numbers.h"
 
-/* Fewer samples say nothing about a kernel. */
-#define ENOUGH 300
-/* Fewer samples that issued do not tell the length of a wait. */
-#define ENOUGH_ISSUED 20
-#define PLACES_SHOWN  5
-#define WORDS_SHOWN   10 /* kernels with a sentence */
+#define PLACES_SHOWN 5
+#define WORDS_SHOWN  10 /* kernels with a sentence */
 
 struct stall_place {
 	uint32_t kernel; /* its number */
@@ -32,29 +26,20 @@ struct stall_place {
 	const char *operation, *for_operation, *for_class, *file;
 };
 
-struct stall_kernel {
-	const char *name;
-	uint64_t function; /* one of them */
-	uint64_t samples, not_issued, sm_ns, gpu_ns;
-	uint64_t reasons[CT_STALL_CNT], classes[SASS_CLASS_CNT];
-	/* By reason: samples with it at the instructions that wait most, and of these that issued.
-	 */
-	uint64_t waiting[CT_STALL_CNT], issued[CT_STALL_CNT];
-	uint32_t device, sm_cnt, arch;
-	const char *code;
-	unsigned place_at, place_cnt; /* in sorted_places */
-};
-
 struct stalls {
 	struct report *r;
-	struct keys kernel_keys, place_keys, gpu_keys;
+	struct keys kernel_keys, place_keys, gpu_keys, device_keys;
 	struct stall_kernel *kernels;
 	struct stall_place *places;
 	/* Time of each kernel on its device (--gpu-time). */
 	struct stall_gpu {
 		uint64_t ns;
 	} * gpu;
-	unsigned kernel_cap, place_cap, gpu_cap;
+	/* Peak rate of memory, by process and device number. */
+	struct stall_device {
+		double gbps;
+	} * devices;
+	unsigned kernel_cap, place_cap, gpu_cap, device_cap;
 	struct stall_kernel **sorted;
 	struct stall_place **sorted_places;
 	unsigned sorted_cnt;
@@ -83,6 +68,7 @@ static struct stall_kernel *kernel_of(struct stalls *s, const struct trace_event
 	s->kernels[*i].name = ev->stalls.kernel;
 	s->kernels[*i].function = ev->stalls.function;
 	s->kernels[*i].device = ev->stalls.device;
+	s->kernels[*i].pid = ev->pid;
 	return &s->kernels[*i];
 }
 
@@ -123,6 +109,13 @@ static void on_function(struct stalls *s, struct stall_kernel *k, const struct t
 	k->sm_cnt = e->multiprocessors ?: k->sm_cnt;
 	k->arch = e->architecture ?: k->arch;
 	k->code = e->code;
+	k->period = e->period_cycles.known ? e->period_cycles.v : k->period;
+	if (e->guarded.known) {
+		k->decoded += e->samples;
+		k->guarded += e->guarded.v;
+		k->diverged += e->diverged.v;
+		k->issued_memory += e->issued_memory.v;
+	}
 	s->period = e->period_cycles.known ? e->period_cycles.v : s->period;
 	/* In thousandths of microseconds. */
 	if (e->sm_us.known)
@@ -165,6 +158,24 @@ static void on_place(struct stalls *s, uint32_t kernel, const struct event_stall
 	p->for_line = e->for_line ?: p->for_line;
 }
 
+/* Lines of a device may come after those of its kernels. */
+static void on_device(struct stalls *s, const struct trace_event *ev)
+{
+	uint32_t i = keys_row(&s->device_keys, pair_key(ev->pid, ev->gpu_device.device),
+			      MEMLIMIT_KERNELS, s->devices, s->device_cap);
+	bool is_listed;
+
+	if (i != KEYS_NONE && ev->device)
+		s->devices[i].gbps = peak_memory(ev->device, &is_listed);
+}
+
+static double gbps_of(struct stalls *s, const struct stall_kernel *k)
+{
+	uint32_t i = keys__find(&s->device_keys, pair_key(k->pid, k->device));
+
+	return i == KEYS_NONE ? 0 : s->devices[i].gbps;
+}
+
 static void stalls_event(void *a, const struct trace_event *ev)
 {
 	struct stalls *s = a;
@@ -178,6 +189,8 @@ static void stalls_event(void *a, const struct trace_event *ev)
 			s->gpu[i].ns += event_duration_ns(ev);
 		return;
 	}
+	if (ev->kind == EVENT_GPU_DEVICE)
+		on_device(s, ev);
 	if (ev->kind != EVENT_STALLS)
 		return;
 	k = kernel_of(s, ev, &i);
@@ -248,6 +261,9 @@ static void stalls_finish(void *a)
 		uint32_t at = keys__find(&s->gpu_keys, kernel_key(k->name, k->function, k->device));
 
 		k->gpu_ns = k->name && at != KEYS_NONE ? s->gpu[at].ns : 0;
+		k->gbps = gbps_of(s, k);
+		k->launch = kernels_launched(s->r, k->name);
+		stalls_diagnose(k);
 		s->sorted[s->sorted_cnt++] = k;
 	}
 	if (s->sorted)
@@ -261,6 +277,8 @@ static void stalls_free(void *a)
 	keys__free(&s->kernel_keys);
 	keys__free(&s->place_keys);
 	keys__free(&s->gpu_keys);
+	keys__free(&s->device_keys);
+	memlimit_free(s->devices);
 	memlimit_free(s->gpu);
 	memlimit_free(s->kernels);
 	memlimit_free(s->places);
@@ -277,7 +295,7 @@ static bool is_enough(const struct stall_kernel *x)
 }
 
 /* The reason, of those that are waits, with most samples; CT_STALL_CNT: none. */
-static unsigned main_of(const uint64_t *of)
+unsigned stalls_main(const uint64_t *of)
 {
 	unsigned best = CT_STALL_CNT;
 
@@ -288,16 +306,16 @@ static unsigned main_of(const uint64_t *of)
 	return best;
 }
 
-static bool has_wait(const struct stall_kernel *x)
+bool stalls_has_wait(const struct stall_kernel *x)
 {
-	unsigned i = main_of(x->reasons);
+	unsigned i = stalls_main(x->reasons);
 
 	return is_enough(x) && i < CT_STALL_CNT && x->issued[i] >= ENOUGH_ISSUED;
 }
 
-static double wait_cycles(const struct stall_kernel *x)
+double stalls_wait_cycles(const struct stall_kernel *x)
 {
-	unsigned i = main_of(x->reasons);
+	unsigned i = stalls_main(x->reasons);
 
 	return i < CT_STALL_CNT ? ratio_of(x->waiting[i], x->issued[i]) : 0;
 }
@@ -312,7 +330,7 @@ static unsigned main_class(const struct stall_kernel *x)
 	return x->classes[best] ? best : SASS_CLASS_CNT;
 }
 
-static double issue_share(const struct stall_kernel *x)
+double stalls_issue_share(const struct stall_kernel *x)
 {
 	return 1 - ratio_of(x->not_issued, x->samples);
 }
@@ -325,8 +343,12 @@ static double sm_share(const struct stalls *s, const struct stall_kernel *x)
 	return share < 1 ? share : 1;
 }
 
-/* While the kernel ran. */
-static double sm_busy(const struct stall_kernel *x)
+bool stalls_has_busy(const struct stall_kernel *x)
+{
+	return is_enough(x) && x->sm_ns && x->sm_cnt && x->gpu_ns;
+}
+
+double stalls_busy(const struct stall_kernel *x)
 {
 	double share = ratio_of(x->sm_ns, (double)x->gpu_ns * x->sm_cnt);
 
@@ -353,7 +375,7 @@ static const struct stall_place *place_at(const struct stalls *s, const struct s
 /* "0x2d0 FADD, which waits for LDG at 0x270 (file.cu:12)" */
 static int place_words(const struct stall_place *p, char *buf, size_t size)
 {
-	unsigned reason = main_of(p->reasons);
+	unsigned reason = stalls_main(p->reasons);
 	int len;
 
 	len = snprintf(buf, size, "0x%llx%s%s", (unsigned long long)p->offset,
@@ -374,7 +396,7 @@ static int place_words(const struct stall_place *p, char *buf, size_t size)
 static const char *why_words(const struct stalls *s, const struct stall_kernel *x, char *buf)
 {
 	const struct stall_place *p = place_at(s, x, 0);
-	unsigned i = main_of(x->reasons);
+	unsigned i = stalls_main(x->reasons);
 	int len = 0;
 
 	if (!is_enough(x))
@@ -389,6 +411,19 @@ static const char *why_words(const struct stalls *s, const struct stall_kernel *
 		place_words(p, buf + len, SECTION_BUF - len);
 	}
 	return buf;
+}
+
+/* "bank conflicts of shared memory: 97.8 % of the samples wait for ...; a wait takes 302 cycles" */
+static void print_diagnosis(const struct stall_diagnosis *d, const struct term *term)
+{
+	char words[SECTION_BUF], sign[256];
+	int len = 0;
+
+	for (unsigned i = 0; i < d->sign_cnt; i++)
+		len += snprintf(words + len, sizeof(words) - len, "%s%s", i ? "; " : "",
+				stalls_sign_words(&d->signs[i], sign, sizeof(sign)));
+	term_para(term, "%s %s: %s. %s.", d->is_limit ? "At its limit:" : "Limited by", d->title,
+		  words, d->advice);
 }
 
 static const uint64_t *reason_at(const struct stall_kernel *x, unsigned i)
@@ -425,6 +460,10 @@ static void stalls_print(const void *a, const struct term *term)
 		char name[SECTION_BUF], why[SECTION_BUF];
 
 		term_para(term, "%.60s: %s", name_of(k, name), why_words(s, k, why));
+		if (k->diagnosis_cnt)
+			print_diagnosis(&k->diagnoses[0], term);
+		else if (is_enough(k))
+			term_para(term, "No known cause: its signs do not fit together.");
 	}
 	for (unsigned i = 0; i < s->place_keys.cnt && !has_lines; i++)
 		has_lines = s->places[i].file;
@@ -433,6 +472,8 @@ static void stalls_print(const void *a, const struct term *term)
 			term,
 			"No source lines: compile with nvcc -lineinfo to see them; offsets are in the "
 			"kernel's machine code (cuobjdump -sass)");
+	kernels_print_ncu(s->r, s->sorted[0]->name,
+			  "For all counters of the first kernel, run Nsight Compute:", term);
 }
 
 const struct analysis_ops stalls_ops = {

@@ -11,6 +11,7 @@
 #include "model/call.h"
 #include "model/event_path.h"
 #include "kernels_priv.h"
+#include "launched.h"
 #include "util/order.h"
 
 static void kernels__free(void *a)
@@ -224,6 +225,32 @@ static void kernels_finish(void *a)
 		k->sorted[i] = &k->list[i];
 	if (k->sorted)
 		qsort(k->sorted, k->keys.cnt, sizeof(*k->sorted), by_time);
+}
+
+static struct kernel *named(const struct report *r, const char *kernel)
+{
+	struct kernels *k = r->an[AN_KERNELS];
+	uint32_t i = k && kernel ? keys__find(&k->keys, (uintptr_t)kernel) : KEYS_NONE;
+
+	return i == KEYS_NONE ? NULL : &k->list[i];
+}
+
+struct launched kernels_launched(const struct report *r, const char *kernel)
+{
+	const struct kernel *x = named(r, kernel);
+
+	if (!x)
+		return (struct launched){0};
+	return (struct launched){x->grid_blocks_max, x->has_waves, x->tail_share};
+}
+
+void kernels_print_ncu(const struct report *r, const char *kernel, const char *why,
+		       const struct term *term)
+{
+	const struct kernel *x = named(r, kernel);
+
+	if (x)
+		kernel_print_ncu(r, x, why, term);
 }
 
 const struct analysis_ops kernels_ops = {

@@ -55,15 +55,14 @@ static void print_command(const char *s, const struct term *term)
 	term_fence(term);
 }
 
-static void print_ncu(const struct kernels *k, const struct term *term)
+void kernel_print_ncu(const struct report *r, const struct kernel *x, const char *why,
+		      const struct term *term)
 {
-	const struct kernel *x = k->sorted ? k->sorted[0] : NULL;
 	char ncu[NCU_SZ];
 
-	if (!x || !ncu_command(k->r->info, x->name, x->mangled, x->cnt, ncu))
+	if (!ncu_command(r->info, x->name, x->mangled, x->cnt, ncu))
 		return;
-	term_para(term,
-		  "For caches, bank conflicts and stalls of the first kernel, run Nsight Compute:");
+	term_para(term, "%s", why);
 	print_command(ncu, term);
 }
 
@@ -86,5 +85,9 @@ void kernels_print(const void *a, const struct term *term)
 			     HUMAN_NOUNS(k->cnt, "launch"), kernels, plural(k->keys.cnt),
 			     HUMAN_CALL_TIME(k->r, k->total_ns));
 	section_print(k->r, &kernels_table, k, k, "list", 0, term);
-	print_ncu(k, term);
+	if (k->sorted)
+		kernel_print_ncu(k->r, k->sorted[0],
+				 "For caches, bank conflicts and stalls of the first kernel, run "
+				 "Nsight Compute:",
+				 term);
 }

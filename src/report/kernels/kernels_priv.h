@@ -65,5 +65,8 @@ unsigned kernels_cc(const struct kernels *k);
 
 extern const struct section_table kernels_table;
 void kernels_print(const void *a, const struct term *term);
+/* why: the line before the command. */
+void kernel_print_ncu(const struct report *r, const struct kernel *x, const char *why,
+		      const struct term *term);
 
 #endif /* REPORT_KERNELS_KERNELS_PRIV_H */
