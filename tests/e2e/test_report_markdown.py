@@ -156,7 +156,7 @@ def values(x):
 
 # Columns that are no member of JSON: ratios and sums of members, several members in one, means where JSON has sums, and a word where JSON has none.
 COMPUTED = {("communication", "mean"), ("communication", "bus"), ("gemms", "FLOP"), ("graphs", "mean"), ("gpu", "bandwidth"), ("gpu", "of span"), ("gpu", "share"), ("map", "bound by"),
-            ("map", "calls"), ("memory", "at ms"), ("memory", "time"), ("overview", "share"), ("roofline", "limit"), ("step", "half of them"), ("step", "part"), ("verdict", "iteration"),
+            ("map", "calls"), ("memory", "at ms"), ("memory", "time"), ("overview", "share"), ("roofline", "limit"), ("step", "half of them"), ("step", "part"), ("verdict", "median"),
             ("verdict", "share"), ("waits", "mean")}
 
 

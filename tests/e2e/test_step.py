@@ -98,6 +98,19 @@ def test_planted(tmp_path, program, kind, name, finding, without):
         assert f" waits, such as cuStreamSynchronize in {steps.DONE.replace('/app/', '')}, came after" in found["text"]
 
 
+def test_verdict_of_collectives(tmp_path):
+    """The verdict has the gain that a replay shows: that of its first finding, or of all collectives if there is nothing to overlap them with."""
+    for program, words in ((steps.collectives, "Overlapping them with other work gains "), (steps.only_collectives, "There is hardly any other work to overlap them with. Fewer, ")):
+        report = report_of(tmp_path, steps.Machine().run(program, STEPS).lines())
+        v, found = report["verdict"], finding_of(report, "communication-alone")
+        assert v["limit"] == "collectives" and words in v["sentence"], v
+        gain = found[0]["steady_ns"] if found else v["share"] * v["run_ns"]
+        assert bool(found) == (program == steps.collectives) and abs(v["at_most_ns"] - gain) <= 1e-6 * gain, (v, found)
+        if found:
+            row, = [x for x in report["step"]["what_if"] if x["change"] == "overlap-comm"]
+            assert abs(v["at_most_ns"] / v["run_ns"] - row["saved_share"]) < 0.001
+
+
 @pytest.mark.parametrize("program, finding", [(steps.small, "launch-bound"), (steps.host_between, "idle-between")], ids=["launches", "waits"])
 def test_evidence_without_gpu_times(tmp_path, program, finding):
     lines = [x for x in steps.Machine().run(program, STEPS).lines() if x["type"] != "gpu"]
@@ -311,6 +324,8 @@ def test_late_rank(tmp_path, seed, first):
     found, = finding_of(report, "late-rank")
     assert len(found["calls"]) == 3 and not evidence_of(simulate.trace(plan), report)
     assert found["replayed"] and "rank 2" in found["text"] and abs(found["steady_share"] - 1 + total / step["replay"]["total_ns"]) < 0.02
+    v = report_of(tmp_path, simulate.trace(plan))["verdict"]
+    assert v["limit"] != "collectives" or ("Removing the delays of one rank gains " in v["sentence"] and v["at_most_ns"] == found["steady_ns"]), v
     assert other["saved_share"] == 0 and "on-time:2" in [x["change"] for x in step["what_if"][2:]]
 
 

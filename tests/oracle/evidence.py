@@ -58,7 +58,8 @@ def check(o, d, lines, calls, report):
         d.law(f"findings.{finding['id']}.calls: not the longest first", [x["time_ns"] for x in rows] == sorted((x["time_ns"] for x in rows), reverse=True) and len(rows) <= 3)
         for row in rows:
             c, what = f.calls.get((row["pid"], row["call_id"])), f"findings.{finding['id']}: {row['function']} {row['call_id']}, {row['what']}"
-            d.compares(row["time_ns"])
+            for name in row.keys() & {"time_ns", "call_id", "next_id", "ts"}:
+                d.compares(row[name])
             d.law(f"{what}: no such call", c is not None and c["name"] == row["function"])
             d.law(f"{what}: of this finding", KINDS[row["what"]] is None or finding["id"] in KINDS[row["what"]])
             begin = o.ns(row["ts"])

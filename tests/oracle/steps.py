@@ -433,6 +433,14 @@ def collectives(m, i):
     m.wait()
 
 
+def only_collectives(m, i):
+    """There is nothing to overlap them with."""
+    m.launch("k", 2_000)
+    for _ in range(3):
+        m.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 400_000)
+    m.wait()
+
+
 def small_collectives(m, i, cnt=8):
     """As PyTorch does it: a stream of NCCL's, events before and after each collective, and calls about contexts and functions in between."""
     m.launch("k", 10_000)

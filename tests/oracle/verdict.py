@@ -125,7 +125,7 @@ def check(o, d, lines, report):
     hangs = [x["lost_ns"] for x in report["findings"] if x["severity"] == "hang" and x["lost_ns"] >= 0.5 * run]
     if hangs:
         want = ("waits", hangs[0], whole)
-    elif v["startup_ns"] >= (0.9 if steady else 0.5) * whole:
+    elif not steady and v["startup_ns"] >= 0.5 * whole:
         want = ("start-up", v["startup_ns"], whole)
     elif not report["overview"]["launches"] + report["overview"]["graph_launches"] and not any(x["class"] == "transfer" for x in report["overview"]["classes"]):
         want = ("not-known", 0, 0)
@@ -137,11 +137,13 @@ def check(o, d, lines, report):
         return
     else:
         want = (*from_host(report, run, host), run)
+    if want[0] in ("start-up", "not-known") and any(x["kind"] == "fault" for x in report.get("failure") or []):
+        want = ("failure", 0, 0)
     said = v["limit"] if missing < 0.1 else want[0]
     d.law(f"verdict: with {missing} missing it is {v['limit']}", (v["limit"] == "not-known") if missing >= 0.1 else True)
     close = parts and sorted(parts.values())[-1] - sorted(parts.values())[-2] < 0.02 * sum(parts.values())
     d.law(f"verdict.limit: the report has {v['limit']}, the lines have {want[0]}", said == want[0] or close)
-    if said == want[0] and v["limit"] not in ("not-known",):
+    if said == want[0] and v["limit"] not in ("not-known", "failure"):
         d.same("verdict.ns", v["ns"], want[1], 0.02)
         d.same("verdict.of_ns", v["of_ns"], want[2], 0.02)
         d.same("verdict.share", v["share"], v["ns"] / v["of_ns"], 1e-4)

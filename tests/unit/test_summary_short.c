@@ -298,10 +298,11 @@ static void verdicts(void **state)
 		/* A few percent decide. */
 		{20, 440, 520, 500, false, "Not known: the host waits for the GPU for 52.0 %"},
 		{20, 0, 960, 25000, false,
-		 "Start-up takes at least 55.5 % of the trace. Apart from it: The GPU seems to be "},
+		 "11.5 ms of 12.0 ms. Start-up, paid once, takes at least 55.5 % of the trace, of "
+		 "that 25.0 ms from the first call to the first context.\n"},
 		{20, 0, 960, 200000, false,
-		 "Start-up is the limit: it takes at least 90.9 % of the trace, of that 200 ms from "
-		 "the first call to the first context.\n"},
+		 "Start-up, paid once, takes at least 90.9 % of the trace, of that 200 ms from the "
+		 "first call to the first context.\n"},
 		/* Too few waits for a steady state. */
 		{2, 0, 960, 500, false,
 		 "Not known: the host waits for the GPU for 96.0 % of the time after start-up"},

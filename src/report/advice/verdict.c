@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The limit of a program. The steady state decides, because start-up happens once. Start-up is the
- * limit if it takes nine tenths of the time, or half without a steady state. With GPU times, the
- * GPU's largest share decides; if that is idle time, the host's activity does. Without GPU times
- * only the host's time is used. docs/REPORT.md has the rules.
+ * The limit of a program. The steady state decides, because start-up happens once. Without a steady
+ * state, start-up is the limit if it takes half of the time. With GPU times, the GPU's largest
+ * share decides; if that is idle time, the host's activity does. Without GPU times only the host's
+ * time is used. docs/REPORT.md has the rules.
  */
 #include "verdict_priv.h"
 
@@ -19,11 +19,8 @@
 #include "saved/reader.h"
 #include "text/not_recorded.h"
 
-/* Share of start-up that makes it the limit: with a steady state, and without one. */
-#define STARTUP_SHARE	   0.9
-#define STARTUP_ONLY_SHARE 0.5
-/* Share of start-up that is mentioned. */
-#define STARTUP_NOTE_SHARE 0.5
+/* Share of start-up that is mentioned, and that makes it the limit without a steady state. */
+#define STARTUP_SHARE 0.5
 /* Shares of the host's time: a limit although GPU times do not show it; waits that imply a busy
  * GPU; waits that imply an idle GPU. */
 #define HOST_SHARE 0.3
@@ -34,8 +31,6 @@
 /* With fewer than VERDICT_ITERATIONS there is no steady state, if they take less than this share of
  * the trace. */
 #define STEADY_SHARE 0.05
-/* A smaller gain by overlapping is none. */
-#define OVERLAP_SHARE 0.01
 /* Shares of a summary are so inaccurate. */
 #define UNSURE 0.05
 /* If this share of the trace is missing, there is no verdict. */
@@ -340,7 +335,7 @@ static void find_hang(struct verdict *v)
 			return;
 }
 
-/* A program that failed has no limit but this, unless it ran long enough before. */
+/* A program that failed has no limit but this, unless it had a steady state before, or hangs. */
 static void find_fault(struct verdict *v)
 {
 	char was[sizeof(v->sentence)];
@@ -353,44 +348,48 @@ static void find_fault(struct verdict *v)
 	*v->sentence = '\0';
 	say(v, "The program failed: %s returned %s, and its context is unusable", fault.fn->name,
 	    fn_result_name(fault.fn, fault.result));
-	if (v->limit == LIMIT_UNKNOWN) {
-		v->limit = LIMIT_FAILURE;
-		v->basis = "host";
+	if (v->limit == LIMIT_UNKNOWN || v->limit == LIMIT_STARTUP) {
+		decide(v, LIMIT_FAILURE, "host", 0, 0);
 		v->gain_from = v->gain_to = 0;
 		return;
 	}
 	say(v, ". Until then: ");
 	len = strlen(v->sentence);
 	say(v, "%s", was);
-	v->gain_from += len;
-	v->gain_to += len;
+	if (v->gain_to) {
+		v->gain_from += len;
+		v->gain_to += len;
+	}
 }
 
-/* The replay of the steps shows what other work there is that collectives could overlap with. */
-static void limit_overlap(struct verdict *v)
+/* The possible gain of collectives: that of the first finding about them whose gain a replay of the
+ * steps shows. */
+static void find_gain_of_collectives(struct verdict *v)
 {
+	const struct findings *f = v->r->an[AN_FINDINGS];
 	const struct step_result *res = step_result(v->r);
-	char rest[sizeof(v->sentence)];
-	double gain_ns;
+	const struct finding *x = f->list;
 
-	if (v->limit != LIMIT_COLLECTIVES || !res || !res->is_joined || !res->unchanged.total_ns ||
+	if (v->limit != LIMIT_COLLECTIVES || !res || !res->is_joined ||
 	    !res->topics[STEP_TOPIC_COMM].cnt)
 		return;
-	gain_ns = ratio_of(res->topics[STEP_TOPIC_COMM].saved_ns, res->unchanged.total_ns) *
-		  v->run_ns;
-	if (gain_ns >= v->at_most_ns)
-		return;
-	v->at_most_ns = gain_ns;
-	memcpy(rest, v->sentence + v->gain_to, sizeof(rest) - v->gain_to);
+	while (x < f->list + f->list_cnt && !(x->is_limit && x->is_replayed))
+		x++;
 	v->sentence[v->gain_from] = '\0';
-	if (gain_ns < OVERLAP_SHARE * v->run_ns)
-		say(v, ". There is hardly any work to overlap them with: they must become fewer, "
-		       "smaller or faster, or ranks less late");
-	else
-		say(v, ". Overlapping them with other work gains %s of %s", HUMAN_TIME(gain_ns),
-		    HUMAN_TIME(v->run_ns));
+	if (x == f->list + f->list_cnt) {
+		v->at_most_ns = ratio_of(v->ns, v->of_ns) * v->run_ns;
+		say(v, ". There is hardly any other work to overlap them with");
+		print_gain(v, "Fewer, smaller or faster ones gain");
+		return;
+	}
+	v->at_most_ns = finding_steady_ns(x);
+	say(v, ". %s %s of %s",
+	    x->rule == &finding_rules[FINDING_late_rank] ? "Removing the delays of one rank gains"
+	    : x->rule == &finding_rules[FINDING_small_collectives]
+		    ? "Combining small ones gains"
+		    : "Overlapping them with other work gains",
+	    HUMAN_TIME(v->at_most_ns), HUMAN_TIME(v->run_ns));
 	v->gain_to = strlen(v->sentence);
-	say(v, "%s", rest);
 }
 
 static bool has_steady_state(const struct verdict *v)
@@ -413,50 +412,39 @@ enum phase verdict_longest_startup(const struct verdict *v)
 
 bool verdict_notes_startup(const struct verdict *v)
 {
-	return v->startup_ns && v->startup_ns >= STARTUP_NOTE_SHARE * v->whole_ns;
+	return v->startup_ns && v->startup_ns >= STARTUP_SHARE * v->whole_ns;
+}
+
+/* "97.5 % of the trace, of that 63.3 s from the first call to the first context" */
+static void say_startup(struct verdict *v)
+{
+	enum phase most = verdict_longest_startup(v);
+	char share[CELL_SZ], name[96];
+
+	human_share(share, v->startup_ns, v->whole_ns);
+	verdict_phase(v, most, name, sizeof(name));
+	say(v, "%s%s of the trace, of that %s %s", v->of_summary ? "at least " : "", share,
+	    HUMAN_TIME(v->stages.phase_ns[most]), name);
 }
 
 static bool decide_startup(struct verdict *v)
 {
-	double share = ratio_of(v->startup_ns, v->whole_ns);
-	enum phase most = verdict_longest_startup(v);
-	char cell[CELL_SZ], name[96];
-
-	if (share < (has_steady_state(v) ? STARTUP_SHARE : STARTUP_ONLY_SHARE))
+	if (has_steady_state(v) || !verdict_notes_startup(v))
 		return false;
 	decide(v, LIMIT_STARTUP, "host", v->startup_ns, v->whole_ns);
 	v->at_most_ns = v->startup_ns;
-	verdict_phase(v, most, name, sizeof(name));
-	say(v, "Start-up is the limit: it takes %s%s of the trace",
-	    v->of_summary ? "at least " : "", share_text(v, cell));
-	human_time(cell, v->stages.phase_ns[most]);
-	say(v, ", of that %s %s", cell, name);
+	say(v, "Start-up is the limit: it takes ");
+	say_startup(v);
 	return true;
-}
-
-/* Start-up is the limit of this run; a longer one has the limit of its steady state. */
-static void note_steady_state(struct verdict *v)
-{
-	struct verdict rest = *v;
-
-	if (v->limit != LIMIT_STARTUP || !has_steady_state(v))
-		return;
-	say(&rest, ". Apart from it: ");
-	if (v->gpu.whole_ns)
-		decide_measured(&rest);
-	else
-		decide_from_host(&rest);
-	memcpy(v->sentence, rest.sentence, sizeof(v->sentence));
-	v->gain_from = rest.gain_from;
-	v->gain_to = rest.gain_to;
 }
 
 static void note_startup(struct verdict *v)
 {
-	if (v->limit == LIMIT_STARTUP || v->not_recorded || !verdict_notes_startup(v))
+	if (v->limit == LIMIT_STARTUP || v->limit == LIMIT_FAILURE || v->not_recorded ||
+	    !verdict_notes_startup(v))
 		return;
-	say(v, ". Start-up, paid once, takes %s of the trace",
-	    HUMAN_SHARE(v->startup_ns, v->whole_ns));
+	say(v, ". Start-up, paid once, takes ");
+	say_startup(v);
 }
 
 double verdict_missing(const struct losses *lost, double call_cnt, double line_cnt, bool *are_calls)
@@ -618,10 +606,9 @@ static void verdict_finish(void *a)
 	double missing = missing_share(v->r, &are_calls);
 
 	if (v->has_calls) {
-		limit_overlap(v);
+		find_gain_of_collectives(v);
 		find_hang(v);
 		find_fault(v);
-		note_steady_state(v);
 		note_startup(v);
 	}
 	say(v, ".");
@@ -631,15 +618,11 @@ static void verdict_finish(void *a)
 
 void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, bool are_calls)
 {
-	double startup = ratio_of(v->startup_ns, v->whole_ns);
-
-	if (v->has_calls && !v->not_recorded && has_steady_state(v) &&
-	    startup >= STARTUP_NOTE_SHARE && startup < STARTUP_SHARE)
-		say(v, "Start-up takes at least %s of the trace. Apart from it: ",
-		    HUMAN_SHARE(v->startup_ns, v->whole_ns));
 	decide_limit(v);
 	if (v->has_calls && hang_ns)
 		decide_hang(v, hang_ns, true);
+	if (v->has_calls)
+		note_startup(v);
 	say(v, ".");
 	if (v->has_calls)
 		doubt(v, missing, are_calls);
