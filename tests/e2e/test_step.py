@@ -153,6 +153,28 @@ def test_healthy(tmp_path, program, kind):
     assert [x for x in report["step"]["what_if"] if x["saved_share"] > 0.05 or x["change"].startswith(NEW)] == []
 
 
+def test_longest_kernels(tmp_path):
+    """The finding on the GPU names the kernels of the step, with the shares of the step's parts."""
+    for program, of in (steps.bound, ["slow", "k0", "k1"]), (steps.healthy_graph, ["CUDA graphs"]):
+        report = report_of(tmp_path, steps.Machine().run(program, STEPS).lines())
+        step, found = report["step"]["list"][0], finding_of(report, "gpu-bound")[0]
+        parts = [x for x in step["parts"] if x["kind"] in ("kernel", "graph")][:3]
+        assert [x.get("name", "CUDA graphs") for x in parts] == of
+        names = ", ".join(f"{name} {100 * x['total_ns'] / step['wall_ns']:.1f} %" for name, x in zip(of, parts))
+        assert f"; the longest in the median step: {names}." in found["text"], found
+
+
+def test_copies_in_the_steps(tmp_path):
+    """Copies that matter in the steps only, because the GPU is idle for long before them."""
+    def late(m):
+        m.launch("k", 1_000)
+        m.host(200_000_000)
+    lines = steps.Machine().run(steps.not_overlapped, STEPS, late).lines()
+    report = report_of(tmp_path, lines)
+    found, = finding_of(report, "copies-alone")
+    assert found["steady_share"] > 0.25 and sum(x["duration_us"] for x in lines if x["type"] == "gpu" and x["op"] == "copy") * 1e3 < 0.1 * report["overview"]["wall_ns"]
+
+
 def copy_after_kernels(m, i):
     """A copy that waits for the kernels before it."""
     steps.launches(m, 5, 60_000, 0)

@@ -116,6 +116,37 @@ static void test_blocks(void **state)
 	assert_int_equal(lost("prefill-blocks-decode"), 999000);
 }
 
+/* The shares of GPU and host decide on the advice. */
+static void check_blocks(uint64_t gpu_ns, const char *brief, const char *advice)
+{
+	const struct finding *x;
+
+	step(30, 3, 1000);
+	decode(10, 3, 1000);
+	step(900, 4, 1000000 - STEP_NS);
+	gpu_work(gpu_ns);
+	decode(10, 4, 1000);
+	finish();
+	x = found("prefill-blocks-decode");
+	assert_non_null(x);
+	assert_non_null(strstr(x->brief, brief));
+	assert_ptr_equal(strstr(x->advice, advice), x->advice);
+}
+
+static void test_blocks_by_host(void **state)
+{
+	check_blocks(100000,
+		     "; in them the GPU works for 10.0 % of the time, the host alone for 90.0 %",
+		     "Launch prompts with fewer calls");
+}
+
+static void test_blocks_by_gpu(void **state)
+{
+	check_blocks(900000,
+		     "; in them the GPU works for 90.0 % of the time, the host alone for 10.0 %",
+		     "Cut long prompts into chunks");
+}
+
 static void test_blocks_not(void **state)
 {
 	prefill_between(100000);
@@ -206,13 +237,14 @@ static void test_padded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_host_bound),  T(test_idle_between_times),
-		T(test_said_once),   T(test_waits_for_gpu),
-		T(test_measured),    T(test_measured_busy),
-		T(test_blocks),	     T(test_blocks_not),
-		T(test_cache),	     T(test_cache_small),
-		T(test_cache_fixed), T(test_graphs_unused),
-		T(test_graphs_used), T(test_padded),
+		T(test_host_bound),    T(test_idle_between_times),
+		T(test_said_once),     T(test_waits_for_gpu),
+		T(test_measured),      T(test_measured_busy),
+		T(test_blocks),	       T(test_blocks_by_host),
+		T(test_blocks_by_gpu), T(test_blocks_not),
+		T(test_cache),	       T(test_cache_small),
+		T(test_cache_fixed),   T(test_graphs_unused),
+		T(test_graphs_used),   T(test_padded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

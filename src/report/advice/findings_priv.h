@@ -11,7 +11,7 @@
 #include "report/collect.h"
 #include "report/report.h"
 #include "report/iter/iter.h"
-#include "report/step/step.h"
+#include "report/step/evidence.h"
 #include "text/table.h"
 
 #define VALUES_MAX 9
@@ -54,13 +54,13 @@ struct finding {
 	uint64_t call_id;	 /* an example; 0: none */
 	struct step_examples examples;
 	char place[128];  /* where it is called: step_place() */
-	char other[128];  /* another place, or empty */
+	char other[192];  /* another place, or other words, or empty */
 	char period[96];  /* the part of the run that it is about, or empty */
 	bool is_limit;	  /* the verdict is about it */
 	bool is_replayed; /* the gain in the steady state is that of a replay of the steps */
 	bool is_of_steps; /* it matters only if it costs a share of the steps */
 	union finding_values v;
-	char brief[160], text[512], advice[384], confidence_reason[256], gain[192];
+	char brief[256], text[640], advice[384], confidence_reason[256], gain[192];
 };
 
 /* Calls that matter in the iterations after the warm-up. Iterations are known only at the end, so
@@ -181,6 +181,9 @@ bool data_loading(const struct findings *f, struct finding *x);
 /* Writes the collective that takes the most time of the median step's critical path, and its place,
  * to x->other. */
 void exposed_collective(const struct findings *f, struct finding *x);
+/* Writes the kernels and graphs that take the most time of the median step's critical path to
+ * x->other. */
+void longest_kernels(const struct findings *f, struct finding *x);
 /* Sets the calls that show that the host launches too late. */
 void finding_launches(const struct findings *f, struct finding *x);
 /* Sets the calls that show what the topic is about. topic: enum step_topic. */

@@ -113,7 +113,8 @@ static bool copies_alone(const struct findings *f, struct finding *x)
 
 	gpu_times(f, &all, &steady);
 	alone = all.copy_ns - all.overlap_ns;
-	if (!all.copy_ns || alone * 10 < all.span_ns)
+	if (!all.copy_ns ||
+	    (alone * 10 < all.span_ns && steady.copy_alone_ns * 10 <= steady.whole_ns))
 		return false;
 	x->lost_ns = alone;
 	x->steady = part_of(steady.copy_alone_ns, alone);

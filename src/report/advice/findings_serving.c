@@ -56,6 +56,7 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 {
 	struct serving_result s;
 	uint64_t all;
+	double gpu;
 
 	if (!serves(f, &s))
 		return false;
@@ -65,12 +66,18 @@ bool prefill_blocks(const struct findings *f, struct finding *x)
 	x->lost_ns = s.block_ns;
 	x->steady = 1;
 	x->at_ns = s.block_at_ns;
+	gpu = s.has_gpu_times ? ratio_of(s.block_gpu_ns, s.block_all_ns) : 1;
+	if (s.has_gpu_times)
+		snprintf(x->other, sizeof(x->other),
+			 "; in them the GPU works for %s of the time, the host alone for %s",
+			 HUMAN_SHARE(gpu, 1), HUMAN_SHARE(1 - gpu, 1));
 	x->v.prefill_blocks = (struct prefill_blocks){
 		.n = s.block_cnt,
 		.time = s.block_ns,
 		.most = s.block_max_ns,
 		.usual = s.decode.median_ns,
 		.share = ratio_of(s.block_ns, all),
+		.host = gpu < 0.5,
 	};
 	return true;
 }

@@ -80,6 +80,7 @@ bool gpu_bound(const struct findings *f, struct finding *x)
 	x->steady = 1;
 	x->at_ns = f->it.steady_ns;
 	snprintf(x->period, sizeof(x->period), "%s", verdict_scope(f->r));
+	longest_kernels(f, x);
 	x->v.gpu_bound = (struct gpu_bound){
 		.share = ratio_of(v->ns, v->of_ns),
 		.measured = v->gpu.whole_ns != 0,

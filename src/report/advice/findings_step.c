@@ -11,6 +11,7 @@
 /* A smaller share of a step is not reported. */
 #define PLANS_SHARE 0.02
 #define GAP_SHARE   0.02
+#define KERNELS	    3 /* that a finding names */
 
 static uint64_t steady_loss(const struct findings *f, const struct step_result *res,
 			    uint64_t saved_ns)
@@ -136,6 +137,34 @@ void exposed_collective(const struct findings *f, struct finding *x)
 		     p->frame ? " of " : "");
 	if (p->frame && n < (int)sizeof(x->other))
 		step_frame(p->frame, x->other + n, sizeof(x->other) - n);
+}
+
+void longest_kernels(const struct findings *f, struct finding *x)
+{
+	const struct step_result *res = step_result(f->r);
+	const struct step *m = res ? &res->steps[STEP_MEDIAN] : NULL;
+	size_t n = 0;
+
+	for (unsigned i = 0, cnt = 0; m && i < m->part_cnt && cnt < KERNELS; i++) {
+		const struct step_part *p = &m->parts[i];
+		const char *name = "CUDA graphs";
+		size_t len = strlen(name);
+
+		if (p->kind != STEP_GRAPH && (p->kind != STEP_KERNEL || !p->name))
+			continue;
+		if (p->kind == STEP_KERNEL)
+			name = kernel_short_name(p->name, &len);
+		len = n + snprintf(x->other + n, sizeof(x->other) - n, "%s%.*s %s",
+				   n ? ", " : "; the longest in the median step: ", (int)len, name,
+				   HUMAN_SHARE(p->ns, m->end_ns - m->begin_ns));
+		/* No name is cut. */
+		if (len >= sizeof(x->other)) {
+			x->other[n] = '\0';
+			return;
+		}
+		n = len;
+		cnt++;
+	}
 }
 
 /* Writes two frames, of which each may be NULL: "train.py:15 main, after train.py:20 main". */

@@ -29,6 +29,7 @@ struct serving_result {
 	uint64_t padded_cnt, padded_known_cnt, padded_rows, padded_real_rows, padded_at_ns;
 	/* prefill between two decode steps: it delayed decoding */
 	uint64_t block_cnt, block_ns, block_max_ns, block_at_ns;
+	uint64_t block_all_ns, block_gpu_ns; /* of these steps: all time, and GPU work in it */
 	/* prompts admitted right after sequences had ended; the resulting batch sizes */
 	uint64_t admit_cnt, refill_cnt, level_min, level_max;
 	uint64_t failed_alloc_cnt; /* failed allocations of GPU memory during the steps */

@@ -203,6 +203,8 @@ static void note_prefill(struct serving *s, const struct serving_thread *t, unsi
 		lost = ns - usual;
 		r->block_cnt++;
 		r->block_ns += lost;
+		r->block_all_ns += ns;
+		r->block_gpu_ns += t->steps[n].gpu_ns;
 		if (lost <= r->block_max_ns)
 			continue;
 		r->block_max_ns = lost;

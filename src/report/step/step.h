@@ -3,6 +3,7 @@
 #ifndef REPORT_STEP_STEP_H
 #define REPORT_STEP_STEP_H
 
+#include "evidence.h"
 #include "replay.h"
 #include "report/report.h"
 
@@ -34,20 +35,6 @@ struct step {
 	struct step_part
 		parts[STEP_PARTS]; /* longest first, STEP_REST last; they add up to the step */
 	unsigned part_cnt;
-};
-
-/* Calls of the trace that show what a finding is about: the longest ones, first. */
-#define STEP_EXAMPLES 3
-struct step_example {
-	const char *what;	   /* what the time is, or what begins then */
-	const struct api_fn *fn;   /* of the call */
-	uint64_t call_id, next_id; /* next_id: the call at the end of the time; 0: none */
-	uint64_t begin_ns, ns;
-	uint32_t pid;
-};
-struct step_examples {
-	struct step_example of[STEP_EXAMPLES];
-	unsigned cnt;
 };
 
 enum step_which { STEP_MEDIAN, STEP_P95, STEP_SLOWEST, STEP_FIRST, STEP_WHICH_CNT };
