@@ -164,6 +164,16 @@ def test_longest_kernels(tmp_path):
         assert f"; the longest in the median step: {names}." in found["text"], found
 
 
+def test_what_limits_the_longest(tmp_path):
+    """With --stalls the finding also has the diagnosis."""
+    head, *lines = steps.Machine().run(steps.bound, STEPS).lines()
+    lines.insert(-1, {**{m: lines[0][m] for m in ("pid", "tid", "comm")}, "ts": lines[-1]["ts"], "type": "stalls", "op": "function", "name": "function", "duration_us": 1000, "device": 0,
+                      "function": "0x1", "kernel": "slow", "samples": 10000, "not_issued": 9000, "code": "decoded", "reason": "mio_throttle", "waiting": 9000, "waiting_issued": 30,
+                      "mio_throttle": 9000, "selected": 1000, "for_shared": 9000, "guarded": 0, "diverged": 0, "issued_memory": 0})
+    found, = finding_of(report_of(tmp_path, [{**head, "stalls": 1 << 20}, *lines]), "gpu-bound")
+    assert re.search(r"step: slow [0-9.]+ % \(limited by bank conflicts of shared memory\), k0 [0-9.]+ %,", found["text"]), found
+
+
 def test_copies_in_the_steps(tmp_path):
     """Copies that matter in the steps only, because the GPU is idle for long before them."""
     def late(m):

@@ -54,7 +54,7 @@ struct finding {
 	uint64_t call_id;	 /* an example; 0: none */
 	struct step_examples examples;
 	char place[128];  /* where it is called: step_place() */
-	char other[192];  /* another place, or other words, or empty */
+	char other[320];  /* another place, or other words, or empty */
 	char period[96];  /* the part of the run that it is about, or empty */
 	bool is_limit;	  /* the verdict is about it */
 	bool is_replayed; /* the gain in the steady state is that of a replay of the steps */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "findings_priv.h"
+#include "report/gpu/stalls.h"
 #include "report/step/step.h"
 #include "text/kernel_name.h"
 
@@ -148,15 +149,18 @@ void longest_kernels(const struct findings *f, struct finding *x)
 	for (unsigned i = 0, cnt = 0; m && i < m->part_cnt && cnt < KERNELS; i++) {
 		const struct step_part *p = &m->parts[i];
 		const char *name = "CUDA graphs";
+		char words[96], limit[128] = "";
 		size_t len = strlen(name);
 
 		if (p->kind != STEP_GRAPH && (p->kind != STEP_KERNEL || !p->name))
 			continue;
 		if (p->kind == STEP_KERNEL)
 			name = kernel_short_name(p->name, &len);
-		len = n + snprintf(x->other + n, sizeof(x->other) - n, "%s%.*s %s",
+		if (p->kind == STEP_KERNEL && stalls_limit(f->r, p->name, words, sizeof(words)))
+			snprintf(limit, sizeof(limit), " (%s)", words);
+		len = n + snprintf(x->other + n, sizeof(x->other) - n, "%s%.*s %s%s",
 				   n ? ", " : "; the longest in the median step: ", (int)len, name,
-				   HUMAN_SHARE(p->ns, m->end_ns - m->begin_ns));
+				   HUMAN_SHARE(p->ns, m->end_ns - m->begin_ns), limit);
 		/* No name is cut. */
 		if (len >= sizeof(x->other)) {
 			x->other[n] = '\0';

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "report/kernels/peak.h"
+#include "stalls.h"
 #include "stalls_priv.h"
 #include "text/numbers.h"
 
@@ -413,17 +414,39 @@ static const char *why_words(const struct stalls *s, const struct stall_kernel *
 	return buf;
 }
 
-/* "bank conflicts of shared memory: 97.8 % of the samples wait for ...; a wait takes 302 cycles" */
+/* "limited by bank conflicts of shared memory" */
+static int limit_words(const struct stall_diagnosis *d, char *buf, size_t size)
+{
+	return snprintf(buf, size, "%s %s", d->is_limit ? "at its limit:" : "limited by", d->title);
+}
+
+bool stalls_limit(const struct report *r, const char *kernel, char *buf, size_t size)
+{
+	const struct stalls *s = r->an[AN_STALLS];
+
+	for (unsigned i = 0; s && i < s->sorted_cnt; i++) {
+		const struct stall_kernel *k = s->sorted[i];
+
+		if (k->name != kernel || !k->diagnosis_cnt)
+			continue;
+		limit_words(&k->diagnoses[0], buf, size);
+		return true;
+	}
+	return false;
+}
+
+/* "Limited by bank conflicts of shared memory: 97.8 % of the samples wait for ...; a wait takes 302
+ * cycles. Let ..." */
 static void print_diagnosis(const struct stall_diagnosis *d, const struct term *term)
 {
 	char words[SECTION_BUF], sign[256];
-	int len = 0;
+	int len = limit_words(d, words, sizeof(words));
 
+	words[0] += 'A' - 'a';
 	for (unsigned i = 0; i < d->sign_cnt; i++)
-		len += snprintf(words + len, sizeof(words) - len, "%s%s", i ? "; " : "",
+		len += snprintf(words + len, sizeof(words) - len, "%s %s", i ? ";" : ":",
 				stalls_sign_words(&d->signs[i], sign, sizeof(sign)));
-	term_para(term, "%s %s: %s. %s.", d->is_limit ? "At its limit:" : "Limited by", d->title,
-		  words, d->advice);
+	term_para(term, "%s. %s.", words, d->advice);
 }
 
 static const uint64_t *reason_at(const struct stall_kernel *x, unsigned i)
