@@ -30,8 +30,8 @@
 #define STACKS_OF_CALL_MAX 4
 /* A report waits this long for time of its user (util/time_budget.h), then it has no stack. */
 #define POSTPONED_MAX_NS (30 * SEC_NS)
-/* Reports of one look, and the time that it may take. The next one continues behind the thread at
- * which the time was used up, so that each thread has its turn. */
+/* Reports of one look, and the time that it may take apart from reading stacks, which has limits of
+ * its own. The next look continues with the thread at which the time was used up. */
 #define REPORTS_MAX 128
 #define LOOK_NS	    10000000ull
 /* Users of processes that one look remembers, by process id. */
@@ -60,8 +60,8 @@ struct waits {
 	uint64_t reported_cnt;
 	unsigned look_cnt; /* reports of this look */
 	bool is_postponed; /* a report is */
-	uint64_t until_ns; /* of this look */
-	unsigned at;	   /* threads of this look so far that need work */
+	uint64_t used_ns;  /* time of this look */
+	unsigned at;	   /* long calls of this look so far */
 	unsigned from;	   /* the first of them that it works for */
 	bool is_late;	   /* its time is used up */
 	struct user {
@@ -315,12 +315,12 @@ static void report(struct waits *w, struct wait *x, const struct trace_event *ca
 	explain(w, x, call, seen, f);
 }
 
-/* Returns whether this look may work for the next thread. */
+/* Returns whether this look may work for the call. */
 static bool has_turn(struct waits *w)
 {
-	if (w->is_late || w->at++ < w->from)
+	if (w->is_late || w->at <= w->from)
 		return false;
-	if (w->look_cnt < REPORTS_MAX && now_ns() < w->until_ns)
+	if (w->look_cnt < REPORTS_MAX && w->used_ns < LOOK_NS)
 		return true;
 	w->is_late = true;
 	w->from = w->at - 1;
@@ -376,36 +376,51 @@ bool wait_in_flight(struct model *m, const struct seen_thread *seen, const struc
 	return true;
 }
 
+/* Returns a new wait, which is not reported yet; NULL: none. */
+static struct wait *begin(struct waits *w, uint64_t now, const struct seen_thread *seen,
+			  const struct ct_frame *f, struct trace_event *ev)
+{
+	const uint64_t thread = thread_of(seen->pid, seen->tid);
+	struct user *u = user_of(w, seen->pid);
+	struct wait *x = NULL;
+
+	if (!u->is_full && wait_in_flight(w->o.tracer->model, seen, f, now, ev) && has_place(w, u))
+		x = wait_table__new(&w->by_thread, &thread);
+	if (!x)
+		return NULL;
+	x->start_ns = f->start_ns;
+	x->seen_ns = x->end_ns = now;
+	x->uid = u->uid;
+	snprintf(x->function, sizeof(x->function), "%s", ev->fn->name);
+	return x;
+}
+
 static void look_at_call(struct waits *w, uint64_t now, const struct seen_thread *seen,
 			 const struct ct_frame *f)
 {
 	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct wait *x = wait_table__find(&w->by_thread, &thread);
 	static struct trace_event ev;
-	struct user *u;
+	uint64_t begin_ns;
 
-	if (x && x->start_ns == f->start_ns) {
+	w->at++;
+	if (x && x->start_ns != f->start_ns)
+		return;
+	if (x) {
 		x->absent = 0;
 		x->end_ns = now;
-		if (x->state == STACK_WAITS && has_turn(w) &&
-		    wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
-			report(w, x, &ev, seen, f);
-		return;
 	}
-	if (x || !has_turn(w))
+	if ((x && x->state != STACK_WAITS) || !has_turn(w))
 		return;
-	u = user_of(w, seen->pid);
-	if (u->is_full || !wait_in_flight(w->o.tracer->model, seen, f, now, &ev) ||
-	    !has_place(w, u))
-		return;
-	x = wait_table__new(&w->by_thread, &thread);
+	begin_ns = now_ns();
 	if (!x)
+		x = begin(w, now, seen, f, &ev);
+	else if (!wait_in_flight(w->o.tracer->model, seen, f, now, &ev))
 		return;
-	x->start_ns = f->start_ns;
-	x->seen_ns = x->end_ns = now;
-	x->uid = u->uid;
-	snprintf(x->function, sizeof(x->function), "%s", ev.fn->name);
-	report(w, x, &ev, seen, f);
+	if (x)
+		report(w, x, &ev, seen, f);
+	if (!x || x->state != STACK_READ)
+		w->used_ns += now_ns() - begin_ns;
 }
 
 static void look_at_thread(void *ctx, const struct seen_thread *seen)
@@ -419,12 +434,14 @@ static void look_at_thread(void *ctx, const struct seen_thread *seen)
 
 void waits__look(struct waits *w, uint64_t now)
 {
+	uint64_t begin_ns;
+
 	if (!w || now < waits__next_ns(w))
 		return;
 	w->looked_ns = now;
 	w->look_cnt = 0;
 	w->is_postponed = false;
-	w->until_ns = now_ns() + LOOK_NS;
+	w->used_ns = 0;
 	w->at = 0;
 	w->is_late = false;
 	memset(w->users, 0, sizeof(w->users));
@@ -432,11 +449,12 @@ void waits__look(struct waits *w, uint64_t now)
 		x->absent++;
 	sources__each_thread(&w->o.tracer->sources, look_at_thread, &(struct look){w, now});
 	/* The next look begins with those before from. */
-	w->is_postponed |= w->is_late || (w->from && w->at);
+	w->is_postponed |= w->is_late || w->from;
 	if (!w->is_late)
 		w->from = 0;
+	begin_ns = now_ns();
 	/* A call that is only counted has no record. */
 	hash_each (x, &w->by_thread)
-		if (x->absent > ABSENT_LOOKS && now_ns() < w->until_ns + LOOK_NS)
+		if (x->absent > ABSENT_LOOKS && now_ns() < begin_ns + LOOK_NS)
 			end(w, x, x->end_ns, false);
 }
