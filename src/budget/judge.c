@@ -72,10 +72,9 @@ int perf_budget__measure(struct perf_budget *b, enum budget_side side, const cha
 	read_not_traced(v, &left);
 	for (unsigned i = 0; i < b->cnt && !ret; i++) {
 		struct budget_limit *l = &b->limits[i];
+		const char *option = not_traced_by(&left, l->row->needs);
 		double x = 0;
 		bool measured = values__get(v, l->row->path, l->name, l->of, &x);
-
-		const char *option = not_traced_by(&left, l->row->needs);
 
 		l->runs[side].not_traced = l->runs[side].not_traced ?: option;
 		/* What an option left out is at least 0. */
@@ -146,8 +145,9 @@ static enum budget_state state_of(const struct perf_budget *b, const struct budg
 
 	if (new->unmeasured || !new->cnt || (l->of_change && (old->unmeasured || !old->cnt)))
 		return BUDGET_UNMEASURED;
+	/* Without what an option left out of the old trace, a change proves nothing. */
 	if (new->value - base > (l->of_change ? l->allowed : l->max))
-		return BUDGET_EXCEEDED;
+		return l->of_change && old->not_traced ? BUDGET_NOT_TRACED : BUDGET_EXCEEDED;
 	if (b->allow_losses || l->row->unit == BUDGET_SHARE)
 		return BUDGET_HELD;
 	/* The missing part might exceed the limit. */

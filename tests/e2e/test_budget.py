@@ -229,6 +229,10 @@ def test_left_out_of_changes(tmp_path):
     budget.write_text("limits: [{launches: +0}]\n", encoding="utf-8")
     ran = Ran([CUDATRACE, "diff", "--budget", budget, GRAPH, path])
     assert ran.status == 3 and "--max-overhead left out calls" in ran.out, ran
+    # What the old trace left out is not a growth of the new one.
+    path.write_text("\n".join([json.dumps({**json.loads(lines[0]), "counted": "launch"}), *(x for x in lines[1:] if '"type":"kernel"' not in x)]) + "\n", encoding="utf-8")
+    ran = Ran([CUDATRACE, "diff", "--budget", budget, path, GRAPH])
+    assert ran.status == 3 and "--count left out calls" in ran.out, ran
 
 
 def test_formats(tmp_path):
