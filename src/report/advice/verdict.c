@@ -336,18 +336,15 @@ static void find_hang(struct verdict *v)
 }
 
 /* A program that failed has no limit but this, unless it had a steady state before, or hangs. */
-static void find_fault(struct verdict *v)
+static void decide_failure(struct verdict *v, const struct api_fn *fn, int32_t result)
 {
 	char was[sizeof(v->sentence)];
-	struct failure_fault fault;
 	size_t len;
 
-	if (!failure_first_fault(v->r, &fault))
-		return;
 	memcpy(was, v->sentence, sizeof(was));
 	*v->sentence = '\0';
-	say(v, "The program failed: %s returned %s, and its context is unusable", fault.fn->name,
-	    fn_result_name(fault.fn, fault.result));
+	say(v, "The program failed: %s returned %s, and its context is unusable", fn->name,
+	    fn_result_name(fn, result));
 	if (v->limit == LIMIT_UNKNOWN || v->limit == LIMIT_STARTUP) {
 		decide(v, LIMIT_FAILURE, "host", 0, 0);
 		v->gain_from = v->gain_to = 0;
@@ -360,6 +357,14 @@ static void find_fault(struct verdict *v)
 		v->gain_from += len;
 		v->gain_to += len;
 	}
+}
+
+static void find_fault(struct verdict *v)
+{
+	struct failure_fault fault;
+
+	if (failure_first_fault(v->r, &fault) && failure_is_sticky(fault.fn, fault.result))
+		decide_failure(v, fault.fn, fault.result);
 }
 
 /* The possible gain of collectives: that of the first finding about them whose gain a replay of the
@@ -616,11 +621,14 @@ static void verdict_finish(void *a)
 		doubt(v, missing, are_calls);
 }
 
-void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, bool are_calls)
+void verdict_of_summary(struct verdict *v, uint64_t hang_ns, const struct api_fn *failed,
+			int32_t result, double missing, bool are_calls)
 {
 	decide_limit(v);
 	if (v->has_calls && hang_ns)
 		decide_hang(v, hang_ns, true);
+	if (v->has_calls && failed)
+		decide_failure(v, failed, result);
 	if (v->has_calls)
 		note_startup(v);
 	say(v, ".");

@@ -58,8 +58,10 @@ void verdict_decide(struct verdict *v);
 /* The verdict of a summary, from inputs that it has filled in: whole_ns, startup_ns and phase_ns up
  * to the end of loading, run_ns, steady and run_bytes of a part of the rest, gpu, scope, has_*, and
  * those of of_summary.
- * hang_ns: of a wait that has not returned; 0: none. The others are of verdict_missing(). */
-void verdict_of_summary(struct verdict *v, uint64_t hang_ns, double missing, bool are_calls);
+ * hang_ns: of a wait that has not returned; 0: none. failed: the first function that returned that
+ * its context is unusable, with this result, or NULL. The others are of verdict_missing(). */
+void verdict_of_summary(struct verdict *v, uint64_t hang_ns, const struct api_fn *failed,
+			int32_t result, double missing, bool are_calls);
 /* Estimated share of the trace that is missing. are_calls: calls are among it. */
 double verdict_missing(const struct losses *lost, double call_cnt, double line_cnt,
 		       bool *are_calls);

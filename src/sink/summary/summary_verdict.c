@@ -9,6 +9,7 @@
 
 #include "model/call.h"
 #include "report/advice/verdict_priv.h"
+#include "report/failure/failure.h"
 #include "report/time/wait.h"
 
 static void gap_add(struct host_clock *c, uint64_t start, uint64_t end)
@@ -140,6 +141,17 @@ static uint64_t hang_ns(const struct short_summary *x, uint64_t whole_ns)
 	return x->s->longest_wait_ns < whole_ns ? x->s->longest_wait_ns : whole_ns;
 }
 
+/* The first failure that made a context unusable, or NULL. */
+static const struct failure *first_fault(const struct summary *s)
+{
+	const struct failure *first = NULL;
+
+	for (const struct failure *f = s->failures; f < s->failures + s->failure_kinds; f++)
+		if (failure_is_sticky(f->fn, f->code) && (!first || f->first_ns < first->first_ns))
+			first = f;
+	return first;
+}
+
 #define SCOPE_SZ 64
 /* What takes less time has no limit: the report may count a wait more or less to it. */
 #define RUN_MIN_NS 10000000
@@ -148,6 +160,7 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 			 bool is_unsure, struct verdict *v, char scope[SCOPE_SZ])
 {
 	const struct summary *s = x->s;
+	const struct failure *failed = first_fault(s);
 	uint64_t begin_ns = x->info->base_ns;
 	/* A call that has not returned lasts until the trace stops, after its end line. */
 	uint64_t end_ns = later(x->end->end_ns, s->host.now.at_ns);
@@ -175,7 +188,8 @@ static void make_verdict(const struct short_summary *x, const struct host_time *
 	else
 		snprintf(scope, SCOPE_SZ, "the time after start-up");
 	missing = verdict_missing(&x->v.lost, s->call_cnt, s->event_cnt, &are_calls);
-	verdict_of_summary(v, hang_ns(x, v->whole_ns), missing, are_calls);
+	verdict_of_summary(v, hang_ns(x, v->whole_ns), failed ? failed->fn : NULL,
+			   failed ? failed->code : 0, missing, are_calls);
 }
 
 void short_verdict(const struct short_summary *x)
