@@ -217,17 +217,7 @@ static void test_many(void **state)
 	assert_true(logged_cnt <= 257);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, clear, clear)
-test_differs #test_differsdtest_differsetest_differsftest_differsitest_differsntest_differsetest_differs test_differsTtest_differsEtest_differsStest_differsTtest_differs(
-	test_differsftest_differsntest_differs)
-test_differs
-test_differsctest_differsmtest_differsotest_differsctest_differsktest_differsatest_differs_test_differsutest_differsntest_differsitest_differsttest_differs_test_differsttest_differsetest_differsstest_differsttest_differs_test_differsstest_differsetest_differsttest_differsutest_differsptest_differs_test_differsttest_differsetest_differsatest_differsrtest_differsdtest_differsotest_differswtest_differsntest_differs(
-	test_differsftest_differsntest_differs,
-	test_differs test_differsctest_differsltest_differsetest_differsatest_differsrtest_differs,
-	test_differs test_differsctest_differsltest_differsetest_differsatest_differsrtest_differs)
-	test_differs
-
-	static void sized(const char *symbol, uint32_t rank, uint64_t seq, uint64_t bytes)
+static void sized(const char *symbol, uint32_t rank, uint64_t seq, uint64_t bytes)
 {
 	struct factory f = factory(100 + rank);
 	struct trace_event ev = factory_call(&f, symbol, SEC, 1000);
@@ -277,12 +267,15 @@ static void test_differs(void **state)
 	assert_int_equal(look(1), 0);
 }
 
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, clear, clear)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_waits),  TEST(test_lost),	  TEST(test_lost_of_another),
-		TEST(test_shares), TEST(test_first),	  TEST(test_ended),
-		TEST(test_ahead),  TEST(test_not_joined), TEST(test_many),
+		TEST(test_waits),   TEST(test_lost),	   TEST(test_lost_of_another),
+		TEST(test_shares),  TEST(test_first),	   TEST(test_ended),
+		TEST(test_ahead),   TEST(test_not_joined), TEST(test_many),
+		TEST(test_differs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
