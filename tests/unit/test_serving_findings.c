@@ -25,7 +25,7 @@ static void test_host_bound(void **state)
 static void test_idle_between_times(void **state)
 {
 	const struct findings *x = r->an[AN_FINDINGS];
-	const struct step *steps;
+	const struct serving_step *steps;
 
 	step(30, 3, 1000);
 	decode(10, 3, 1000);

@@ -51,7 +51,7 @@ static void keep_steps(struct serving_thread *t)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < t->cnt; i++) {
-		struct step *x = &t->steps[i];
+		struct serving_step *x = &t->steps[i];
 
 		if (x->graphs || x->products || (!t->product_cnt && x->launches >= least))
 			t->steps[n++] = *x;
@@ -80,13 +80,13 @@ static void find_main(struct serving *s)
 
 static int by_begin(const void *a, const void *b)
 {
-	const struct step *x = a, *y = b;
+	const struct serving_step *x = a, *y = b;
 
 	return ASCENDING(x->begin_ns, y->begin_ns);
 }
 
 /* Counts steps that begin before the previous one has ended; steps must be sorted. */
-static unsigned overlaps(const struct step *steps, unsigned cnt)
+static unsigned overlaps(const struct serving_step *steps, unsigned cnt)
 {
 	unsigned n = 0;
 
@@ -120,7 +120,7 @@ static bool may_join(const struct serving_thread *t, const struct serving_thread
 static bool join_range(struct serving *s, struct serving_thread *t, unsigned from, unsigned to)
 {
 	unsigned all = t->cnt, n = t->cnt;
-	struct step *steps;
+	struct serving_step *steps;
 
 	for (unsigned i = from; i < to; i++)
 		all += may_join(t, &s->threads[i]) ? s->threads[i].cnt : 0;
@@ -165,7 +165,7 @@ static void join_threads(struct serving *s)
 			join_range(s, t, i, i + 1);
 	last_ns = t->steps[0].end_ns;
 	for (unsigned i = 1; i < t->cnt; i++) {
-		struct step *x = &t->steps[i];
+		struct serving_step *x = &t->steps[i];
 
 		x->between_ns = x->begin_ns > last_ns ? x->begin_ns - last_ns : 0;
 		last_ns = x->end_ns;
@@ -197,7 +197,7 @@ static uint32_t find_head(const struct serving_thread *t)
 }
 
 /* Sets the step's tokens, and in batch the number of sequences with logits; 0: not known. */
-static void set_tokens(const struct serving *s, struct step *x, uint32_t head)
+static void set_tokens(const struct serving *s, struct serving_step *x, uint32_t head)
 {
 	bool has_head = x->products && x->head == head;
 
@@ -259,7 +259,7 @@ static bool by_marks(struct serving *s, struct serving_thread *t)
 }
 
 /* For a graph captured before the trace, only the sequences are known. */
-static bool is_old_replay(const struct step *x)
+static bool is_old_replay(const struct serving_step *x)
 {
 	return x->graphs && !x->tokens && x->batch;
 }
@@ -276,7 +276,7 @@ static void find_old_graphs(struct serving *s, const struct serving_thread *t)
 }
 
 /* A graph of the smallest size that fits its sequences ran one token for each. */
-static enum serving_phase phase_by_rows(const struct serving *s, const struct step *x)
+static enum serving_phase phase_by_rows(const struct serving *s, const struct serving_step *x)
 {
 	if (is_old_replay(x) && x->graphs == s->old_graphs)
 		return PHASE_DECODE;
@@ -296,7 +296,7 @@ static bool by_rows(struct serving *s, struct serving_thread *t)
 	unsigned fewer = 0;
 
 	for (unsigned i = 0; i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 
 		fewer += x->batch && x->batch < x->tokens && !(x->graphs && x->products);
 	}
@@ -317,7 +317,7 @@ static bool by_rows(struct serving *s, struct serving_thread *t)
  * of one kind are compared. */
 static bool grew(const struct serving_thread *t, unsigned i)
 {
-	const struct step *x = &t->steps[i], *before = i ? x - 1 : NULL;
+	const struct serving_step *x = &t->steps[i], *before = i ? x - 1 : NULL;
 
 	return before && before->tokens && !before->graphs == !x->graphs &&
 	       x->tokens > before->tokens;
@@ -396,7 +396,7 @@ static void by_tokens_alone(struct serving *s, struct serving_thread *t)
 {
 	find_threshold(s, t);
 	for (unsigned i = 0; i < t->cnt; i++) {
-		struct step *x = &t->steps[i];
+		struct serving_step *x = &t->steps[i];
 
 		x->batch = 0;
 		if (!x->tokens)
@@ -410,7 +410,7 @@ static void by_tokens_alone(struct serving *s, struct serving_thread *t)
 static void set_batches(const struct serving *s, struct serving_thread *t)
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
-		struct step *x = &t->steps[i];
+		struct serving_step *x = &t->steps[i];
 
 		if (x->phase != PHASE_DECODE)
 			continue;

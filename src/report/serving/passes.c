@@ -24,9 +24,9 @@ static uint32_t clamp(uint64_t v)
 	return v < UINT32_MAX ? v : UINT32_MAX;
 }
 
-static struct step *step_room(struct serving *s, struct serving_thread *t)
+static struct serving_step *step_room(struct serving *s, struct serving_thread *t)
 {
-	struct step *steps;
+	struct serving_step *steps;
 
 	if (!t->product_cnt && t->cnt >= SERVING_PIECES_MAX)
 		return NULL;
@@ -61,10 +61,10 @@ static void note_size(struct serving_thread *t, const struct products *p)
 /* Stores the pass as a step. */
 static void flush(struct serving *s, struct serving_thread *t, const struct pass *p)
 {
-	struct step *x = step_room(s, t);
+	struct serving_step *x = step_room(s, t);
 
 	if (x)
-		*x = (struct step){
+		*x = (struct serving_step){
 			.begin_ns = p->begin_ns,
 			.end_ns = p->end_ns,
 			.between_ns = t->ended_ns && p->begin_ns > t->ended_ns

@@ -185,7 +185,7 @@ static void on_call(struct serving *s, const struct trace_event *ev)
 }
 
 /* The step at this time; NULL: none. */
-static struct step *step_at(struct serving_thread *t, uint64_t ns)
+static struct serving_step *step_at(struct serving_thread *t, uint64_t ns)
 {
 	unsigned n = COUNT_LEADING(i, t->cnt, t->steps[i].begin_ns <= ns);
 
@@ -198,7 +198,7 @@ static void on_gpu(struct serving *s, const struct trace_event *ev)
 	uint32_t i = keys__find(&s->thread_keys, thread_key(ev->pid, ev->tid));
 	uint64_t ns = event_duration_ns(ev), at;
 	struct serving_thread *t;
-	struct step *x;
+	struct serving_step *x;
 
 	if (!ev->gpu.call || i >= s->thread_keys.cnt || i >= s->thread_cap)
 		return;
@@ -268,7 +268,7 @@ bool serving_step_at(const struct report *r, uint64_t i, struct serving_span *sp
 {
 	const struct serving *s = r->an[AN_SERVING];
 	const struct serving_thread *t = s ? serving_main(s) : NULL;
-	const struct step *x = t && i < t->cnt ? &t->steps[i] : NULL;
+	const struct serving_step *x = t && i < t->cnt ? &t->steps[i] : NULL;
 
 	if (!x)
 		return false;

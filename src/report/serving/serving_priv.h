@@ -61,7 +61,7 @@ struct pass {
 	bool is_setup; /* loaded code or captured a graph */
 };
 
-struct step {
+struct serving_step {
 	uint64_t begin_ns, end_ns, between_ns;
 	uint64_t call_ns, launch_ns, sync_ns, gpu_ns;
 	uint32_t launches, graphs, products;
@@ -96,7 +96,7 @@ struct serving_thread {
 	uint32_t pass_cnt; /* most products in a pass or graph */
 	const char *range; /* the range that range_mark is for */
 	uint8_t range_mark;
-	struct step *steps;
+	struct serving_step *steps;
 	unsigned cnt, cap;
 };
 
@@ -205,12 +205,12 @@ static inline struct serving_thread *serving_main(const struct serving *s)
 }
 const char *serving_phase_name(enum serving_phase p);
 extern const char *const serving_engine_names[ENGINE_CNT];
-static inline uint64_t step_ns(const struct step *x)
+static inline uint64_t step_ns(const struct serving_step *x)
 {
 	return x->end_ns > x->begin_ns ? x->end_ns - x->begin_ns : 0;
 }
 /* Returns true if the time before the step is too long to be part of the engine's loop. */
-bool serving_is_pause(const struct serving *s, const struct step *x);
+bool serving_is_pause(const struct serving *s, const struct serving_step *x);
 
 extern const struct section_table serving_table;
 void serving_print(const void *a, const struct term *term);

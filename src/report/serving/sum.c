@@ -7,44 +7,44 @@
 /* A prefill step blocks others if it takes this many times as long as a decode step. */
 #define BLOCKS 4
 
-typedef bool chosen(const struct step *x);
+typedef bool chosen(const struct serving_step *x);
 
-static bool is_any(const struct step *x)
+static bool is_any(const struct serving_step *x)
 {
 	return true;
 }
 
-static bool is_prefill(const struct step *x)
+static bool is_prefill(const struct serving_step *x)
 {
 	return x->phase == PHASE_PREFILL;
 }
 
-static bool is_decode(const struct step *x)
+static bool is_decode(const struct serving_step *x)
 {
 	return x->phase == PHASE_DECODE;
 }
 
-static bool is_setup(const struct step *x)
+static bool is_setup(const struct serving_step *x)
 {
 	return x->is_setup;
 }
 
-static bool is_usual_prefill(const struct step *x)
+static bool is_usual_prefill(const struct serving_step *x)
 {
 	return is_prefill(x) && !x->is_setup;
 }
 
-static bool is_usual_decode(const struct step *x)
+static bool is_usual_decode(const struct serving_step *x)
 {
 	return is_decode(x) && !x->is_setup;
 }
 
-static bool is_eager_decode(const struct step *x)
+static bool is_eager_decode(const struct serving_step *x)
 {
 	return is_usual_decode(x) && !x->graphs;
 }
 
-static bool is_replayed_decode(const struct step *x)
+static bool is_replayed_decode(const struct serving_step *x)
 {
 	return is_usual_decode(x) && x->graphs;
 }
@@ -52,7 +52,7 @@ static bool is_replayed_decode(const struct step *x)
 static void sum_up(const struct serving_thread *t, chosen *is, struct serving_sum *sum, uint64_t *v)
 {
 	for (unsigned i = 0; i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 
 		if (!is(x))
 			continue;
@@ -75,7 +75,7 @@ static void sum_up(const struct serving_thread *t, chosen *is, struct serving_su
 	sum->max_ns = v[sum->cnt - 1];
 }
 
-bool serving_is_pause(const struct serving *s, const struct step *x)
+bool serving_is_pause(const struct serving *s, const struct serving_step *x)
 {
 	return x->between_ns > 20 * s->all.median_ns && x->between_ns > 10000000;
 }
@@ -85,7 +85,7 @@ static void sum_between(struct serving *s, const struct serving_thread *t, uint6
 	unsigned n = 0;
 
 	for (unsigned i = 1; i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 
 		if (serving_is_pause(s, x)) {
 			s->pause_cnt++;
@@ -110,7 +110,7 @@ uint64_t serving_decode_idle(const struct report *r, uint64_t from_ns, uint64_t 
 	uint64_t all = 0, busy = 0;
 
 	for (unsigned i = 0; t && i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 
 		if (x->begin_ns < from_ns || x->end_ns > to_ns)
 			continue;
@@ -131,7 +131,7 @@ static void sum_batches(struct serving *s, const struct serving_thread *t, uint6
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 
 		s->rows_made += x->batch;
 		s->rows_at_most |= x->batch && x->at_most;
@@ -165,7 +165,7 @@ static void sum_graphs(struct serving *s, const struct serving_thread *t, uint64
 	for (unsigned i = 0; i < s->size_cnt; i++)
 		r->graph_batch_max = s->sizes[i].size;
 	for (unsigned i = 0; i < t->cnt; i++) {
-		const struct step *x = &t->steps[i];
+		const struct serving_step *x = &t->steps[i];
 		uint32_t padded = x->padded_of[s->axis];
 
 		s->replay_cnt += x->graphs != 0;
@@ -192,7 +192,7 @@ static void note_prefill(struct serving *s, const struct serving_thread *t, unsi
 			 unsigned end)
 {
 	struct serving_result *r = &s->res;
-	const struct step *before = &t->steps[i - 1], *after = &t->steps[end];
+	const struct serving_step *before = &t->steps[i - 1], *after = &t->steps[end];
 	uint64_t usual = r->decode.median_ns, lost, level = before->batch;
 
 	for (unsigned n = i; n < end; n++) {
