@@ -283,14 +283,17 @@ def test_hang_in_the_call(ranks, tmp_path, tracer):
 
 def test_different(traced):
     """Collectives with the same number but different operations must not be joined. While the program runs, and in the report, the two are named."""
-    path = traced(2, 5, "other=1")
+    path = traced(2, 5, "other=1", "late=0:500")
     comm, = report(path)["communication"]["communicators"]
     assert comm["joined"] == 4 and comm["different"] == 1
     calls = {x["rank"]: (x["op"], x["bytes"]) for x in comm["differs"]["calls"]}
     assert comm["differs"]["seq"] == 3 and calls.keys() == {0, 1} and calls[0][0] == "all_reduce" and calls[1] == ("broadcast", 64), comm["differs"]
-    assert re.search(r"The first is 3: rank [01] called \w+ of .* B, rank [01] \w+ of .* B\. All ranks must call the same", report(path, "ascii"))
+    assert re.search(r"The first is 3: rank 1 called broadcast of 64 B, rank 0 all_reduce of 4\.00 KiB\. All ranks must call the same", report(path, "ascii"))
     said = [x for x in hangs(path) if x.get("deadlock") == "collectives"]
     assert len(said) == 1 and re.search("collective 3 of communicator 0x[0-9a-f]+ differs: rank [01] calls .* bytes, rank [01] calls .* bytes", said[0]["why"]), said
+
+    path = traced(2, 5, "late=0:500")
+    assert "differs" not in report(path)["communication"]["communicators"][0] and not hangs(path)
 
 
 def attached(run, ranks, *what, env=ENV):
