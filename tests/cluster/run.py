@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""make cluster: several daemons on this machine, each in a network namespace, with stand-in programs, short-lived pods, a Prometheus, an
+"""make cluster: several daemons on this machine, each in a network namespace, with programs with the mock driver, short-lived pods, a Prometheus, an
 alertmanager (Debian: prometheus, prometheus-alertmanager) and a receiver of OTLP per node. Root.
 
 It measures each daemon, compares the calls that it counted with those that were made, and lets the alert rules of dist/ fire for planted
