@@ -40,7 +40,8 @@ void attach_lib__take_ids(struct attach *a, struct lib_entry *e, const struct el
 	for (unsigned i = 0; i < elf->sym_cnt; i++) {
 		int id = fnset__find(a->fns, elf->syms[i].name);
 
-		if (id >= 0 && !fnset__is_generic(a->fns, id))
+		if ((id >= 0 && !fnset__is_generic(a->fns, id)) ||
+		    !fnset__may_trace(a->fns, elf->syms[i].name))
 			continue;
 		id = take_id(a, elf->syms[i].name, &share);
 		excluded += id < 0;

@@ -195,6 +195,14 @@ const struct api *api_by_name(const char *name, size_t len)
 	return NULL;
 }
 
+/* What follows a family's prefix: nvshmem_, nvshmemx_ and nvshmemid_ are one family. */
+static bool begins_name(const char *s)
+{
+	size_t letters = strspn(s, "dix");
+
+	return isupper((unsigned char)*s) || (letters <= 2 && s[letters] == '_');
+}
+
 const struct api *api_of_symbol(const char *symbol)
 {
 	const struct api_fn *row = !strncmp(symbol, "_Z", 2) ? api_fn_by_symbol(symbol) : NULL;
@@ -209,7 +217,7 @@ const struct api *api_of_symbol(const char *symbol)
 	for (int i = 0; i < API_CNT; i++) {
 		size_t len = strlen(apis[i].prefix);
 
-		if (!strncmp(symbol, apis[i].prefix, len) && isupper((unsigned char)symbol[len]) &&
+		if (!strncmp(symbol, apis[i].prefix, len) && begins_name(symbol + len) &&
 		    (!best || len > strlen(best->prefix)))
 			best = &apis[i];
 	}

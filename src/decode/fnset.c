@@ -238,6 +238,23 @@ int fnset__id(struct fnset *set, const char *symbol)
 	return id;
 }
 
+void fnset__drop_unwanted(struct fnset *set)
+{
+	unsigned cnt = set->extra_cnt;
+
+	set->extra_cnt = 0;
+	for (unsigned i = 0; i < cnt; i++) {
+		struct api_fn *fn = set->extra[i];
+
+		set->extra[i] = NULL;
+		if (set->wanted[set->row_cnt + i])
+			set->extra[set->extra_cnt++] = fn;
+		else
+			free(fn);
+	}
+	apply(set);
+}
+
 bool fnset__is_generic(const struct fnset *set, unsigned id)
 {
 	return id >= set->row_cnt && id - set->row_cnt < set->extra_cnt;
@@ -304,6 +321,19 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
 				 is_added(set, fn) ||
 					 (!is_requested(fn) && api_fn_detail(fn) <= detail)) ||
 		      is_marked(set, FNSET_COUNT, fn));
+}
+
+bool fnset__may_trace(const struct fnset *set, const char *symbol)
+{
+	const struct api *api = api_of_symbol(symbol);
+	char name[256];
+	struct api_fn fn = {.symbol = symbol, .name = name, .class = CLASS_OTHER};
+
+	if (!api || !api->is_requested)
+		return true;
+	fn.api = api->id;
+	api_public_name(symbol, name, sizeof(name));
+	return is_wanted(set, &fn);
 }
 
 /* Returns whether a name or a glob could match a symbol that is not in the table. */

@@ -29,6 +29,9 @@ bool fnset__is_held(const struct fnset *set, unsigned id);
  * last time. */
 void fnset__on_reuse(struct fnset *set, void (*fn)(void *ctx, unsigned id), void *ctx);
 bool fnset__is_generic(const struct fnset *set, unsigned id);
+/* Removes added functions that are not wanted, before any id is in use: there is room for
+ * CT_MAX_FUNCS. */
+void fnset__drop_unwanted(struct fnset *set);
 /* Returns the ID of a row from fnset__fn(); -ENOENT if it is none. */
 int fnset__id_of(const struct fnset *set, const struct api_fn *fn);
 /* Returns NULL if there is no such ID. */
@@ -73,6 +76,9 @@ bool fnset__wanted_at(const struct fnset *set, enum api_detail detail, unsigned 
 /* Returns whether any function of the family is wanted, or may turn out to be; else its libraries
  * are ignored. */
 bool fnset__wants_api(const struct fnset *set, const struct api *api);
+/* Returns false for a function without a row that is not wanted, of a family that must be named: it
+ * needs no id. */
+bool fnset__may_trace(const struct fnset *set, const char *symbol);
 /* Writes text for the header and the summary, such as "query (61 functions)". */
 void fnset__describe(const struct fnset *set, char *traced, size_t traced_size, char *not_traced,
 		     size_t not_traced_size);

@@ -114,8 +114,10 @@ int session__select(struct session *s)
 		return check_capture(s);
 	/* It may name functions that only this machine's libraries have. */
 	learn(s);
-	if (!choose(s, &wrong))
+	if (!choose(s, &wrong)) {
+		fnset__drop_unwanted(s->t.fns);
 		return check_capture(s);
+	}
 	err("%s: %s", wrong.option, wrong.why);
 	return EXIT_USAGE;
 }

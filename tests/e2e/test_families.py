@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 20
-"""Families of libraries other than the driver: NCCL, as a mock and a real one. Driver calls made by them stay hidden details in all
+"""Families of libraries other than the driver: NCCL and NVSHMEM, as mocks and real ones. Driver calls made by them stay hidden details in all
 sums. Case nccl of test_cases.py tests the calls themselves."""
 import collections
 import ctypes.util
 import json
 import os
+import re
+import subprocess
 import sys
 
 import pytest
 from helpers.jsonl import Trace
+from helpers.live import compiled
 from helpers.run import CASES, FAKE, cudatrace, needs_tracing
+from test_blas import real_folders
 
 ENV = {"LD_LIBRARY_PATH": FAKE}
 
@@ -145,3 +149,83 @@ def test_real(tmp_path):
     assert calls[0]["args"]["version"] == int(ran.out) and "error" not in calls[0]
     assert calls[1]["error"] == "ncclInvalidArgument"
     assert "result" not in calls[2] and calls[2]["args"] == {"result": "ncclInvalidUsage"}
+
+
+NVSHMEM = """
+#include <dlfcn.h>
+#ifdef LIBRARY
+int nvshmemid_hostlib_init_attr(int requested, int *provided) { *provided = requested; return 0; }
+int nvshmem_my_pe(void) { return 3; }
+void *nvshmem_malloc(unsigned long size) { return (void *)0x1000; }
+int nvshmem_team_split_strided(int parent, int start, int stride, int size, void *config, long mask, int *team) { *team = 7; return 0; }
+void nvshmemx_putmem_signal_on_stream(void *dest, void *source, unsigned long bytes, void *sig, unsigned long long signal, int op, int pe, void *stream) {}
+int nvshmemx_barrier_on_stream(int team, void *stream) { return 6; }
+int nvshmemx_float_sum_reduce_on_stream(int team, void *dest, void *source, unsigned long cnt, void *stream) { return 0; }
+#else
+int main(void)
+{
+	void *lib = dlopen("libnvshmem_host.so.3", RTLD_NOW);
+	int (*f)() = dlsym(lib, "nvshmemid_hostlib_init_attr"), x;
+	long (*g)() = dlsym(lib, "nvshmem_malloc");
+
+	f(2, &x, 5u, (void *)0, 0l, 0l, (void *)0);
+	((int (*)())dlsym(lib, "nvshmem_my_pe"))();
+	g(4096ul);
+	((int (*)())dlsym(lib, "nvshmem_team_split_strided"))(0, 1, 2, 4, (void *)0, 1l, &x);
+	((int (*)())dlsym(lib, "nvshmemx_putmem_signal_on_stream"))((void *)0x1000, (void *)0x2000, 64ul, (void *)0x3000, 1ul, 10, 2, (void *)0x55);
+	((int (*)())dlsym(lib, "nvshmemx_barrier_on_stream"))(7, (void *)0x55);
+	((int (*)())dlsym(lib, "nvshmemx_float_sum_reduce_on_stream"))(0, (void *)0x1000, (void *)0x2000, 16ul, (void *)0x55);
+	return 0;
+}
+#endif
+"""
+
+
+@pytest.fixture(scope="module")
+def nvshmem():
+    """A program that calls a mock NVSHMEM."""
+    needs_tracing()
+    folder = os.environ["TMP"]
+    with open(folder + "/nvshmem.c", "w", encoding="utf-8") as f:
+        f.write(NVSHMEM)
+    compiled(folder + "/libnvshmem_host.so.3", folder + "/nvshmem.c", "-shared", "-fPIC", "-DLIBRARY")
+
+    def run(functions):
+        path = f"{folder}/nvshmem.jsonl"
+        ran = cudatrace("-e", functions, "--jsonl", path, "--", compiled(folder + "/nvshmem", folder + "/nvshmem.c"),
+                        env={"LD_LIBRARY_PATH": f"{FAKE}:{folder}"})
+        assert ran.status == 0 and "without" not in ran.err, ran
+        return [x for x in Trace(path).calls if x.get("api") == "nvshmem"]
+    return run
+
+
+def test_nvshmem(nvshmem):
+    """-e nvshmem has the functions with a row; those for one type are traced by name."""
+    assert nvshmem("all") == []
+    calls = {x["name"]: x for x in nvshmem("nvshmem")}
+    assert list(calls) == ["nvshmemid_hostlib_init_attr", "nvshmem_my_pe", "nvshmem_malloc", "nvshmem_team_split_strided",
+                           "nvshmemx_putmem_signal_on_stream", "nvshmemx_barrier_on_stream"]
+    assert calls["nvshmemid_hostlib_init_attr"]["args"].items() >= {"requested": 2, "provided": 2, "bootstrap_flags": "0x5"}.items()
+    assert calls["nvshmem_malloc"]["args"] == {"size": 4096} and "result" not in calls["nvshmem_my_pe"]
+    split = calls["nvshmem_team_split_strided"]["args"]
+    assert (split["parent_team"], split["PE_stride"], split["PE_size"], split["new_team"]) == ("NVSHMEM_TEAM_WORLD", 2, 4, 7), split
+    put = calls["nvshmemx_putmem_signal_on_stream"]
+    assert put["stream"] == "0x55" and (put["args"]["bytes"], put["args"]["sig_op"], put["args"]["pe"]) == (64, "NVSHMEM_SIGNAL_ADD", 2), put
+    failed = calls["nvshmemx_barrier_on_stream"]
+    assert (failed["result"], failed["error"]) == (6, "NVSHMEMX_ERROR_COLLECTIVE_LAUNCH_FAILED"), failed
+    reduce, = nvshmem("nvshmemx_*_reduce_on_stream")
+    assert (reduce["name"], reduce["args"]["arg3"]) == ("nvshmemx_float_sum_reduce_on_stream", "0x10"), reduce
+
+
+@pytest.mark.parametrize("folder", real_folders("libnvshmem_host.so.3"))
+def test_nvshmem_exports(folder):
+    """All functions with a row are exports of the real library, and all its exports but those for one type have rows."""
+    if not folder:
+        pytest.skip("no NVSHMEM in $NVIDIA_LIBS")
+    table = subprocess.run(["nm", "-D", "--defined-only", folder + "/libnvshmem_host.so.3"], capture_output=True, text=True, check=True).stdout
+    exports = {line.split()[-1].split("@")[0] for line in table.splitlines() if line.split()[1] in "TW"}
+    types = "float|double|half|bfloat16|u?int(8|16|32|64)?|s?char|u?(char|short|long|longlong)|size|ptrdiff"
+    general = {x for x in exports if re.match(r"nvshmem(x|id)?_(?!debug_)", x) and not re.match(rf"nvshmemx?_({types})_", x)}
+    rows = {r["symbol"]: r["since"] for r in json.loads(cudatrace("list", "--json", "-e", "nvshmem").out)}
+    assert general <= rows.keys(), general - rows.keys()
+    assert {x for x, since in rows.items() if since == "3.1"} <= exports

@@ -476,6 +476,28 @@ static void test_hist(void **state)
 	assert_int_equal(ct_hist_index(UINT64_MAX), CT_HIST_CNT - 1);
 }
 
+/* Of NVSHMEM's 1,500 exports, only those need ids that a name or a glob selects. */
+static void test_exports_without_row(void **state)
+{
+	int sum, ids;
+
+	fnset__id(set, "nvshmemx_float_alltoall_on_stream");
+	sum = fnset__id(set, "nvshmemx_float_sum_reduce_on_stream");
+	ids = fnset__id(set, "nvshmemid_new");
+	assert_true(sum >= 0 && ids > sum && fnset__fn(set, ids)->api == API_NVSHMEM);
+	assert_true(fnset__may_trace(set, "cuNotInTheTable"));
+	select_ok("nvshmem");
+	assert_false(fnset__may_trace(set, "nvshmemx_float_sum_reduce_on_stream"));
+	select_ok("nvshmemx_*_reduce_on_stream");
+	assert_true(fnset__may_trace(set, "nvshmemx_half_sum_reduce_on_stream"));
+	assert_false(fnset__may_trace(set, "nvshmemx_half_alltoall_on_stream"));
+	fnset__drop_unwanted(set);
+	assert_int_equal(fnset__find(set, "nvshmemx_float_alltoall_on_stream"), -ENOENT);
+	sum = fnset__find(set, "nvshmemx_float_sum_reduce_on_stream");
+	assert_true(fnset__is_generic(set, sum) && fnset__wanted(set, sum));
+	assert_int_equal(fnset__id(set, "nvshmemid_new"), sum + 1);
+}
+
 static int teardown(void **state)
 {
 	fnset__free(set);
@@ -487,12 +509,23 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_default),	    TEST(test_ids),	  TEST(test_requested),
-		TEST(test_id_limit),	    TEST(test_give_back), TEST(test_names),
-		TEST(test_globs),	    TEST(test_classes),	  TEST(test_negation),
-		TEST(test_errors),	    TEST(test_describe),  TEST(test_error_bounds),
-		TEST(test_marks),	    TEST(test_hist),	  TEST(test_details),
+		TEST(test_default),
+		TEST(test_ids),
+		TEST(test_requested),
+		TEST(test_id_limit),
+		TEST(test_give_back),
+		TEST(test_names),
+		TEST(test_globs),
+		TEST(test_classes),
+		TEST(test_negation),
+		TEST(test_errors),
+		TEST(test_describe),
+		TEST(test_error_bounds),
+		TEST(test_marks),
+		TEST(test_hist),
+		TEST(test_details),
 		TEST(test_detail_and_expr),
+		TEST(test_exports_without_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
