@@ -104,6 +104,49 @@ def test_kustomize(tmp_path):
     assert ran.status == 0, ran
 
 
+def test_upgrade_and_uninstall(tmp_path):
+    """An upgrade with another image and another daemon.yaml replaces the pods, a part of the nodes at a time, and changes nothing that
+    Kubernetes refuses to change or that would leave an object behind. What docs/KUBERNETES.md removes is all that the objects, and the
+    pods on their nodes, made."""
+    import yaml
+    if not shutil.which("kubectl"):
+        pytest.skip("kubectl is not installed")
+    shutil.copytree("dist/kubernetes", tmp_path / "k")
+    values = tmp_path / "k/site/kustomization.yaml"
+    values.write_text(re.sub(r"^  # (?=- \.\./components)", "  ", values.read_text(), flags=re.M))
+
+    def built():
+        return list(yaml.safe_load_all(subprocess.check_output(["kubectl", "kustomize", values.parent], text=True)))
+
+    def named(objects):
+        return {(x["kind"], x["metadata"].get("namespace"), x["metadata"]["name"]): x for x in objects}
+    old = named(built())
+    values.write_text(values.read_text().replace('newTag: "1.0"', 'newTag: "1.1"'))
+    with open(values.parent / "daemon.yaml", "a", encoding="utf-8") as f:
+        f.write("# another one\n")
+    new = named(built())
+    # Names of configurations end with a hash of their contents; those of older ones go with the namespace.
+    (was,), (now,) = old.keys() - new.keys(), new.keys() - old.keys()
+    assert was[:2] == now[:2] == ("ConfigMap", "cudatrace") and was[2] != now[2]
+    before, after = (next(x for x in objects.values() if x["kind"] == "DaemonSet") for objects in (old, new))
+    # Immutable: its name, its namespace, its selector. These are of the first version, too.
+    assert (after["metadata"]["name"], after["metadata"]["namespace"]) == ("cudatrace", "cudatrace")
+    assert before["spec"]["selector"] == after["spec"]["selector"] == {"matchLabels": {"app.kubernetes.io/name": "cudatrace"}}
+    strategy = after["spec"]["updateStrategy"]
+    assert strategy.get("type", "RollingUpdate") == "RollingUpdate" and strategy["rollingUpdate"]["maxUnavailable"] == "10%"
+    (c,), (config, *volumes) = after["spec"]["template"]["spec"]["containers"], after["spec"]["template"]["spec"]["volumes"]
+    assert c["image"].endswith(":1.1") and config["configMap"]["name"] == now[2]
+    # Nothing of an older or newer version is outside of the namespace, except itself.
+    assert {kind for kind, namespace, _ in old.keys() | new.keys() if not namespace} == {"Namespace"}
+    # The pods create these folders of the node, and no other.
+    made = {v["hostPath"]["path"] for v in volumes if v.get("hostPath", {}).get("type") == "DirectoryOrCreate"}
+    removed = re.search(r"^    rm -r ((?:/\S+ )+)", pathlib.Path("docs/KUBERNETES.md").read_text(), re.M)[1].split()
+    assert all(any(path == x or path.startswith(x + "/") for x in removed) for path in made) and \
+        all(any(path == x or path.startswith(x + "/") for path in made) for x in removed), (made, removed)
+    read_only = {m["name"] for m in c["volumeMounts"] if m.get("readOnly")}
+    assert {v["name"] for v in volumes if v.get("hostPath", {}).get("type") == "Directory"} <= read_only
+
+
 def test_image(tmp_path):
     """The image of `make image` has the same bytes whenever it is made from the same files: not their times, owners and umask. It has the
     settings of Containerfile, and its digests are right."""
