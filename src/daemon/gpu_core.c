@@ -222,17 +222,7 @@ static bool list_places(struct core *c)
 /* The first place at or above the address. */
 static size_t lower_bound(const struct core *c, uint64_t pc)
 {
-	size_t low = 0, high = c->place_cnt;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (c->places[mid].pc < pc)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return COUNT_LEADING(i, c->place_cnt, c->places[i].pc < pc);
 }
 
 static void name_places(struct core *c, uint64_t from, uint64_t size, const char *name)
@@ -341,18 +331,10 @@ static struct grid_sum *sum_grids(const struct core *c, size_t *cnt)
 	}
 	resident = n;
 	for (size_t i = 0; sums && i < c->grid_cnt; i++) {
-		size_t low = 0, high = resident;
+		size_t at = COUNT_LEADING(k, resident, sums[k].id < c->grids[i].id);
 
-		while (low < high) {
-			size_t mid = low + (high - low) / 2;
-
-			if (sums[mid].id < c->grids[i].id)
-				low = mid + 1;
-			else
-				high = mid;
-		}
-		if (low < resident && sums[low].id == c->grids[i].id)
-			sums[low].row = &c->grids[i];
+		if (at < resident && sums[at].id == c->grids[i].id)
+			sums[at].row = &c->grids[i];
 		else
 			sums[n++] = (struct grid_sum){.id = c->grids[i].id, .row = &c->grids[i]};
 	}

@@ -5,6 +5,7 @@
 #include "event_table.h"
 
 #include "ct_shm.h"
+#include "util/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,22 +84,14 @@ void gpu_calls__add(struct gpu_join *j, struct gpu_calls *c, const struct trace_
 
 struct gpu_call *gpu_calls__find(const struct gpu_calls *c, uint64_t ns, bool *later)
 {
-	uint64_t lo = c->known, hi = c->made;
+	uint64_t cnt = COUNT_LEADING(i, c->made - c->known,
+				     c->v[(c->known + i) & (c->room - 1)].start_ns <= ns);
 	struct gpu_call *found;
 
-	/* Find the first call that began after ns. */
-	while (lo < hi) {
-		uint64_t mid = lo + (hi - lo) / 2;
-
-		if (c->v[mid & (c->room - 1)].start_ns <= ns)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	*later = lo == c->made;
-	if (lo == c->known)
+	*later = cnt == c->made - c->known;
+	if (!cnt)
 		return NULL;
-	found = &c->v[(lo - 1) & (c->room - 1)];
+	found = &c->v[(c->known + cnt - 1) & (c->room - 1)];
 	return ns <= found->end_ns ? found : NULL;
 }
 

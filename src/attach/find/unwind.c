@@ -5,6 +5,7 @@
 #include "elf_file.h"
 #include "target.h"
 
+#include "util/order.h"
 #include "util/reader.h"
 
 #include <stdio.h>
@@ -104,17 +105,9 @@ void unwinder__free(struct unwinder *u)
 
 static struct place *place_of(struct unwinder *u, uint64_t addr)
 {
-	unsigned lo = 0, hi = u->cnt;
+	unsigned n = COUNT_LEADING(i, u->cnt, u->places[i].end <= addr);
 
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-
-		if (u->places[mid].end <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < u->cnt && u->places[lo].start <= addr ? &u->places[lo] : NULL;
+	return n < u->cnt && u->places[n].start <= addr ? &u->places[n] : NULL;
 }
 
 static void open_file(struct unwinder *u, struct place *p)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nv_priv.h"
+#include "util/order.h"
 
 #define S(v, n) {v, n},
 #define NOS
@@ -54,17 +55,7 @@ const struct nv_sched *nv_scheds(unsigned *cnt)
 
 static size_t first_ctrl(uint32_t value)
 {
-	size_t lo = 0, hi = ARRAY_SIZE(ctrls);
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (ctrls[mid].value < value)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return COUNT_LEADING(i, ARRAY_SIZE(ctrls), ctrls[i].value < value);
 }
 
 static enum nv_fit ctrl_fit(const struct nv_abi *abi, const struct nv_rmctrl *c)
@@ -127,24 +118,16 @@ int nv_rmctrl_params_size(const struct nv_abi *abi, const struct nv_rmctrl *c)
 const struct nv_class *nv_class_by_number(const struct nv_abi *abi, uint32_t number,
 					  enum nv_fit *fit)
 {
-	size_t lo = 0, hi = ARRAY_SIZE(classes);
+	size_t at = COUNT_LEADING(i, ARRAY_SIZE(classes), classes[i].number < number);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (classes[mid].number < number)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == ARRAY_SIZE(classes) || classes[lo].number != number) {
+	if (at == ARRAY_SIZE(classes) || classes[at].number != number) {
 		nv_fit_set(fit, NV_FIT_NONE);
 		return NULL;
 	}
 	/* Class numbers never changed meaning, so a row without branches is equally reliable. */
-	nv_fit_set(fit, classes[lo].branches ? nv_fit_branches(abi, classes[lo].branches, 0)
+	nv_fit_set(fit, classes[at].branches ? nv_fit_branches(abi, classes[at].branches, 0)
 					     : NV_FIT_EXACT);
-	return &classes[lo];
+	return &classes[at];
 }
 
 int nv_class_params_size(const struct nv_abi *abi, const struct nv_class *c)

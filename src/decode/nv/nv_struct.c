@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nv_priv.h"
+#include "util/order.h"
 
 #define STRUCT_BEGIN(s, n, size, since, until) static const struct nv_field fields_##s##_##n[] = {
 #define FIELD(off, size, kind, name)	       {off, size, NV_KIND_##kind, #name},
@@ -36,18 +37,10 @@ const struct nv_struct *nv_structs(unsigned *cnt)
 /* Returns the index of the first layout of that name, or the size of the table. */
 static size_t first_layout(const char *name)
 {
-	size_t lo = 0, hi = ARRAY_SIZE(structs);
+	size_t cnt = ARRAY_SIZE(structs);
+	size_t n = COUNT_LEADING(i, cnt, strcmp(structs[i].name, name) < 0);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (strcmp(structs[mid].name, name) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < ARRAY_SIZE(structs) && !strcmp(structs[lo].name, name) ? lo
-									   : ARRAY_SIZE(structs);
+	return n < cnt && !strcmp(structs[n].name, name) ? n : cnt;
 }
 
 const struct nv_struct *nv_struct_by_name(const struct nv_abi *abi, const char *name,

@@ -113,17 +113,7 @@ static int by_ptr(const void *a, const void *b)
 
 static unsigned first_from(const struct holes *h, uint64_t ptr)
 {
-	unsigned low = 0, high = h->cnt;
-
-	while (low < high) {
-		unsigned mid = (low + high) / 2;
-
-		if (h->of[mid]->key.ptr < ptr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return COUNT_LEADING(i, h->cnt, h->of[i]->key.ptr < ptr);
 }
 
 /* A block of the driver without any of PyTorch's may not be PyTorch's. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/order.h"
+
 struct it_iter *iter_add(struct iter *it)
 {
 	struct it_iter *list =
@@ -256,17 +258,10 @@ struct iter_span iter_at(const struct report *r, uint64_t i)
 uint64_t iter_number_at(const struct report *r, uint64_t ns)
 {
 	const struct iter *it = r->an[AN_ITER];
-	unsigned lo = 0, hi = it ? it->cnt : 0, middle;
+	uint64_t n = COUNT_LEADING(i, it ? it->cnt : 0, it->list[i].begin_ns <= ns);
 
 	/* the last that begins before it */
-	while (lo < hi) {
-		middle = (lo + hi) / 2;
-		if (it->list[middle].begin_ns <= ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo && ns < it->list[lo - 1].end_ns ? lo : 0;
+	return n && ns < it->list[n - 1].end_ns ? n : 0;
 }
 
 unsigned iter_round_at(const struct report *r, uint32_t pid, uint64_t ns)

@@ -92,17 +92,9 @@ static int by_place_and_time(const void *a, const void *b)
 static uint64_t window_of(const struct step_window *windows, uint64_t cnt,
 			  const struct step_piece *p)
 {
-	uint64_t lo = 0, hi = cnt;
+	uint64_t n = COUNT_LEADING(i, cnt, windows[i].end_ns < p->end_ns);
 
-	while (lo < hi) {
-		uint64_t middle = lo + (hi - lo) / 2;
-
-		if (windows[middle].end_ns < p->end_ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo < cnt && windows[lo].begin_ns <= p->begin_ns ? lo : cnt;
+	return n < cnt && windows[n].begin_ns <= p->begin_ns ? n : cnt;
 }
 
 static bool is_long(const struct step_piece *p)
@@ -142,17 +134,7 @@ static uint32_t find_gaps(struct finder *f)
 /* The first call that begins at this time or later. */
 static uint32_t first_call(const struct step_graph *g, uint64_t ns)
 {
-	uint32_t lo = 0, hi = g->call_cnt;
-
-	while (lo < hi) {
-		uint32_t middle = lo + (hi - lo) / 2;
-
-		if (g->calls[middle].start_ns < ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return COUNT_LEADING(i, g->call_cnt, g->calls[i].start_ns < ns);
 }
 
 /* Whether the thread copies data to a GPU before it launches. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "report/layers/communication.h"
+#include "util/order.h"
 
 #define STUCK 16 /* steps without progress */
 
@@ -58,16 +59,9 @@ static void add(struct walk *w, uint64_t begin, enum step_kind kind, uint32_t ca
 const struct step_seg *step_seg_before(const struct step_graph *g, unsigned thread, uint64_t ns)
 {
 	const struct step_seg *segs = g->segs + g->threads[thread].first;
-	uint32_t lo = 0, hi = g->threads[thread].cnt, middle;
+	uint32_t n = COUNT_LEADING(i, g->threads[thread].cnt, segs[i].start_ns < ns);
 
-	while (lo < hi) {
-		middle = (lo + hi) / 2;
-		if (segs[middle].start_ns < ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo ? &segs[lo - 1] : NULL;
+	return n ? &segs[n - 1] : NULL;
 }
 
 uint64_t step_blocked_until(const struct steps *s, uint32_t call)

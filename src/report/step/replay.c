@@ -120,20 +120,12 @@ static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 /* Sum of these times before ns. */
 static uint64_t late_before(const struct step_lates *l, uint64_t ns)
 {
+	uint32_t n = COUNT_LEADING(i, l->cnt, l->of[i].wait.from_ns < ns);
 	const struct step_late *last;
-	uint32_t lo = 0, hi = l->cnt;
 
-	while (lo < hi) {
-		uint32_t middle = (lo + hi) / 2;
-
-		if (l->of[middle].wait.from_ns < ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	if (!lo)
+	if (!n)
 		return 0;
-	last = &l->of[lo - 1];
+	last = &l->of[n - 1];
 	return last->before_ns + (ns < last->wait.to_ns ? ns : last->wait.to_ns) -
 	       last->wait.from_ns;
 }
@@ -193,17 +185,7 @@ static double exec_factor(const struct step_sim *m, const struct step_exec *x)
 
 uint32_t step_first_seg(const struct step_graph *g, const struct step_thread *t, uint64_t ns)
 {
-	uint32_t lo = t->first, hi = t->first + t->cnt;
-
-	while (lo < hi) {
-		uint32_t middle = lo + (hi - lo) / 2;
-
-		if (g->segs[middle].start_ns < ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return t->first + COUNT_LEADING(i, t->cnt, g->segs[t->first + i].start_ns < ns);
 }
 
 /* All that a thread does in this time would be one graph launch, waits included, except for the
@@ -643,16 +625,7 @@ void step_replay(struct step_sim *m, const struct step_change *changes, unsigned
 /* The number of executions that ended until then. */
 static uint32_t ended_until(const struct step_graph *g, uint64_t ns)
 {
-	uint32_t lo = 0, hi = g->exec_cnt, middle;
-
-	while (lo < hi) {
-		middle = (lo + hi) / 2;
-		if (g->execs[middle].end_ns <= ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
+	return COUNT_LEADING(i, g->exec_cnt, g->execs[i].end_ns <= ns);
 }
 
 int64_t step_replayed(const struct step_sim *m, uint64_t ns)

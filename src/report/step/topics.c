@@ -6,6 +6,8 @@
  */
 #include "replay_priv.h"
 
+#include "util/order.h"
+
 #define SMALL_SUBMITS 4
 #define SMALL_BYTES   (1 << 20)
 #define LOOK_AHEAD    64 /* executions */
@@ -50,18 +52,10 @@ void step_topics_make(struct step_graph *g)
 /* Whether nothing is executed from the end of a wait to the start of the next work. */
 static bool is_idle(const struct step_graph *g, uint64_t from_ns, uint64_t to_ns)
 {
-	uint32_t lo = 0, hi = g->exec_cnt;
+	uint32_t first = COUNT_LEADING(i, g->exec_cnt, g->execs[i].end_ns <= from_ns);
 
-	while (lo < hi) {
-		uint32_t middle = lo + (hi - lo) / 2;
-
-		if (g->execs[middle].end_ns <= from_ns)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	for (hi = lo; hi < g->exec_cnt && hi - lo < LOOK_AHEAD; hi++)
-		if (g->execs[hi].start_ns < to_ns)
+	for (uint32_t i = first; i < g->exec_cnt && i - first < LOOK_AHEAD; i++)
+		if (g->execs[i].start_ns < to_ns)
 			return false;
 	return true;
 }
