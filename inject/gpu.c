@@ -871,7 +871,9 @@ static void late_reset(struct process *p)
 	gpu.is_late = true;
 	gpu.request = p->gpu_seen;
 	gpu.sums = gpu.request % (1u << CT_SHM_REQUEST_LOG) == CT_GPU_TIME_GRAPHS;
-	gpu.dropped = gpu.discarded = 0;
+	/* They are of all requests of this tracer. */
+	gpu.dropped = shm_gpu()->dropped;
+	gpu.discarded = shm_gpu()->discarded;
 	gpu.devices = 0;
 	forget_names();
 	late_alive = p->alive;

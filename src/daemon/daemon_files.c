@@ -55,6 +55,18 @@ void daemon__follow_clock(struct daemon *d)
 	rotate__finish_file(d->rotate, d->now);
 }
 
+/* Missing GPU records since the end of the previous file. */
+static void fill_gpu(const struct daemon *d, struct trace_gpu *gpu)
+{
+	struct trace_end sum = {0};
+
+	sources__fill_end(&d->t.sources, &sum);
+	gpu->dropped = sum.gpu.dropped - d->file_gpu.dropped;
+	gpu->untimed = sum.gpu.untimed - d->file_gpu.untimed;
+	gpu->lost = sum.gpu.lost - d->file_gpu.lost;
+	gpu->discarded = sum.gpu.discarded - d->file_gpu.discarded;
+}
+
 /* Totals such as entries and returns count all processes since the start, so files omit them.
  * Losses are those since the end of the previous file. since_ns: time of the first line.
  * sum: all losses. */
@@ -67,6 +79,7 @@ static void fill_end(struct daemon *d, struct trace_end *end, const char *reason
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = d->t.quotas.of[i].full_cnt - d->file_full[i];
 	end->gpu.late = formatter__late(d->formatter) - d->file_late;
+	fill_gpu(d, &end->gpu);
 	end->end_ns = now_ns();
 	end->reason = reason;
 	end->not_traced = d->t.not_traced;
@@ -98,6 +111,10 @@ static void end(void *ctx, struct out *o)
 	for (unsigned i = 0; i < QUOTA_CNT; i++)
 		d->file_full[i] = d->t.quotas.of[i].full_cnt;
 	d->file_late = formatter__late(d->formatter);
+	d->file_gpu.dropped += d->file_end.gpu.dropped;
+	d->file_gpu.untimed += d->file_end.gpu.untimed;
+	d->file_gpu.lost += d->file_end.gpu.lost;
+	d->file_gpu.discarded += d->file_end.gpu.discarded;
 }
 
 struct rotate_opts daemon__rotate_opts(struct daemon *d)

@@ -95,8 +95,9 @@ struct daemon {
 	uint64_t file_begun_ns;
 	unsigned files_begun;
 	uint64_t file_drops[CT_DROP_CNT], file_full[QUOTA_CNT];
-	uint64_t file_late;    /* already in end lines */
-	uint64_t file_dropped; /* dropped lines, in end lines */
+	struct trace_gpu file_gpu; /* already in end lines, as the next two */
+	uint64_t file_late;
+	uint64_t file_dropped; /* dropped lines */
 	/* Flight recorder */
 	const char *dump_why; /* the dump is due at dump_ns; NULL: none */
 	uint64_t dump_ns, dumped_ns, dumps;

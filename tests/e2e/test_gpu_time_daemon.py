@@ -108,6 +108,19 @@ def test_daemon_rotates(for_all):  # noqa: F811
     assert max(f.stat().st_size for f in o.d.files.iterdir()) < 80 << 10
 
 
+def test_daemon_counts_missing_records(for_all):  # noqa: F811
+    """Each file reports the GPU records that were lost during it, and no others."""
+    o = Own(for_all, "--set", "files.rotate_size=64K")
+    for n, word in enumerate(("drop", "untimed", "drop"), 1):
+        o.ran(10, FAKE_CUPTI=word)
+        until(lambda: o.d.metric("cudatrace_gpu_executions_total") > 600 * n and o.finished() > 8 * n)  # noqa: B023
+    lost = {why: o.d.metric("cudatrace_gpu_executions_lost_total", why=why) for why in ("dropped", "untimed")}
+    o.d.stop()
+    ends = [t.end for t in files(o.d)]
+    assert {why: sum(e.get(f"gpu_{why}", 0) for e in ends) for why in lost} == lost and min(lost.values()) > 50
+    assert 1 < sum("gpu_dropped" in e for e in ends) < len(ends) and not any("gpu_records" in e for e in ends)
+
+
 @pytest.mark.parametrize("how", ["late", "full"])
 def test_daemon_has_no_time_in_time(for_all, how):  # noqa: F811
     """If CUPTI delivers times only at the end, or too many lines are pending, lines must be written without times, and counted."""
