@@ -2,10 +2,12 @@
 /*
  * Launches with parameters of all kinds. Prints for each what a trace must contain: the function,
  * and the parameters as offset:size:value in hexadecimal bytes, "-" for a value that cannot be
- * read, or "unknown".
+ * read, or "unknown". With an argument it loads the first module, and calls the driver until a line
+ * comes.
  */
 #include "cases/case.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 
 #define KERNEL(name, params) ".visible .entry " name "(" params ")\n{\n\tret;\n}\n"
@@ -151,7 +153,18 @@ static void many(handle f)
 	puts("");
 }
 
-int main(void)
+/* Each call may be the one at which a library enters. */
+static void await_line(void)
+{
+	struct pollfd in = {.events = POLLIN};
+
+	puts("ready");
+	fflush(stdout);
+	while (!poll(&in, 1, 20))
+		F(cuCtxSynchronize)();
+}
+
+int main(int argc, char **argv)
 {
 	handle m, f, l = NULL, k = NULL;
 	void *none[] = {NULL};
@@ -165,6 +178,8 @@ int main(void)
 	must("cuMemFree", F(cuMemFree_v2)(freed), 0);
 	printf("block %llx\nfreed %llx\n", H(block), H(freed));
 	m = case_module(ptx);
+	if (argc > 1)
+		await_line();
 	simple(case_function(m, "_Z6simplePfjchd", ""), block);
 	structs(case_function(m, "_Z6structi3s24", ""), case_function(m, "_Z5large4s2004s200i", ""),
 		block, freed);

@@ -3,12 +3,15 @@
 """--kernel-args: the values of kernel parameters in the trace must be those that the program (tests/kernel_args.c) prints itself, and the memory
 that they point to that of its allocations."""
 import json
+import os
+import re
+import subprocess
 
 import pytest
 from helpers.jsonl import Trace
 from helpers.live import compiled
 from helpers.outputs import schema
-from helpers.run import FAKE, O, TESTS, cudatrace, inside, needs_mechanism
+from helpers.run import CUDATRACE, FAKE, O, TESTS, cudatrace, inside, needs_mechanism, until
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,29 @@ def test_by_probes(tmp_path, program):
     assert [shown(x) for x in launches(t)] == said[2:]
     ran = cudatrace("--kernel-args", "--probe=uprobe", "--", "true")
     assert ran.status == 2 and "--kernel-args needs --probe=inject" in ran.err
+
+
+def test_late(tmp_path, program):
+    """Kernels of a running program, also those that were loaded before; these have no names."""
+    needs_mechanism("session")
+    path = tmp_path / "t.jsonl"
+    with subprocess.Popen([program, "late"], env={**os.environ, "LD_LIBRARY_PATH": FAKE}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        try:
+            until(lambda: p.stdout.readline() == "ready\n")
+            with subprocess.Popen([CUDATRACE, "-q", "--kernel-args", "-p", str(p.pid), "--jsonl", path], stderr=subprocess.PIPE, text=True) as tracer:
+                # Its ids show that the library has taken over.
+                until(lambda: path.exists() and re.search(r'"id":56\d{13},', path.read_text()))
+                said = p.communicate("\n", 60)[0].splitlines()
+                assert p.returncode == 0 and tracer.wait(60) == 0 and not tracer.stderr.read()
+        finally:
+            p.kill()
+    t = Trace(path)
+    assert t.accounts() and all(x["id"] >> 48 == 2 for x in launches(t))
+    rows, said = launches(t), [line.split(" ", 1) for line in said if ":" in line or "unknown" in line]
+    assert len(rows) == len(said) == 36
+    for x, (name, params) in zip(rows, said):
+        assert shown({**x, "kernel": name}).removeprefix(name + " ").removeprefix("cut ") == params.removeprefix("cut "), x
+    assert sum("kernel" in x for x in rows) > 20 and all("kernel" in x and x["kernel"].startswith(name) for x, (name, _) in list(zip(rows, said))[-20:])
 
 
 def test_saved(tmp_path, program):
