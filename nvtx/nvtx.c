@@ -13,8 +13,11 @@
  * that contains NVTX calls InitializeInjectionNvtx2() separately.
  */
 #include "ct_nvtx.h"
+#include "sys.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -146,15 +149,35 @@ static const struct ct_nvtx_table table = {FUNC_CNT, funcs};
 #define CALL(name) ((__typeof__(&name))__atomic_load_n(&places[AT_##name], __ATOMIC_RELAXED))
 #define NARROW_SZ  1024
 
-/* Converts wide characters, which have 4 bytes here, to UTF-8; cuts off what does not fit. */
+/* Without a tool, a client that passes a wrong pointer works. All programs need this system call,
+ * so that filters permit it. It reads a set of signals there, refuses the action and changes
+ * nothing. */
+static int is_readable(const void *at)
+{
+	return sys(SYS_rt_sigprocmask, -1, (uintptr_t)at & ~7ull, 0, 8) != -EFAULT;
+}
+
+static int begins_page(const wchar_t *at)
+{
+	return (uintptr_t)at % 4096 < sizeof(*at);
+}
+
+/* Converts wide characters, which have 4 bytes here, to UTF-8; cuts off what does not fit, and at
+ * memory that cannot be read. */
 static const char *narrow(char to[NARROW_SZ], const wchar_t *text)
 {
 	char *p = to;
 
 	if (!text)
 		return NULL;
-	for (; *text && p < to + NARROW_SZ - 4; text++) {
-		uint32_t c = *text;
+	for (const wchar_t *begin = text; p < to + NARROW_SZ - 4; text++) {
+		uint32_t c;
+
+		if ((text == begin || begins_page(text)) && !is_readable(text))
+			break;
+		c = *text;
+		if (!c)
+			break;
 
 		if (c > 0x10ffff)
 			c = 0xfffd;
@@ -187,7 +210,8 @@ struct narrow_event {
 /* Returns the event with narrow text. */
 static const struct attributes *narrow_event(struct narrow_event *to, const struct attributes *a)
 {
-	if (!a || a->message_type != MESSAGE_WIDE)
+	if (!a || !is_readable(a) || !is_readable((const char *)(a + 1) - 1) ||
+	    a->message_type != MESSAGE_WIDE)
 		return a;
 	to->a = *a;
 	to->a.size = sizeof(to->a);

@@ -4,7 +4,7 @@
 # merged with another. Its thread-local storage comes from the loader's reserve.
 
 NVTX       := $(O)/libcudatrace-nvtx.so
-NVTX_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) -fPIC -fvisibility=hidden \
+NVTX_FLAGS  = -D_GNU_SOURCE= -Iinclude -Iinject -std=gnu11 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) -fPIC -fvisibility=hidden \
               -fno-stack-protector -fno-plt -ftls-model=initial-exec -fpatchable-function-entry=1 -fcf-protection=none $(DEP)
 ifneq ($(ARCH),x86)
 NVTX_FLAGS := $(filter-out -fcf-protection=none,$(NVTX_FLAGS))

@@ -221,6 +221,13 @@ def test_a_tool_that_is_not_there(tmp_path, built):
     assert Traced(tmp_path, [built + "/ranges"], NVTX_INJECTION64_PATH="/nowhere/tool.so").plain()
 
 
+@pytest.mark.parametrize("probe", ["alone", "uprobe"])
+def test_unreadable(tmp_path, built, probe):
+    """A program that passes a wrong pointer, or a wide text without an end, must run as it does without a tool."""
+    r = Traced(tmp_path, [built + "/ranges", "unterminated"], probe=probe)
+    assert len(r.ranges) == 4 and "open" in r.by_text and list(r.call) == [14]
+
+
 def test_redacted(tmp_path, built):
     """With --no-strings the trace has no text of the program; with --no-args no numbers either."""
     for option in ("--no-strings", "--no-args"):

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int (*alloc)(uint64_t *, size_t);
@@ -181,6 +182,23 @@ static void wide(void)
 	nvtxRangePop();
 }
 
+/* A page's last word is no NUL, and the next page is missing. */
+static void unterminated(void)
+{
+	long *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	wchar_t *text = (wchar_t *)(page + 512) - 4;
+
+	munmap(page + 512, 4096);
+	memcpy(text, L"open", 16);
+	nvtxRangePushW(text);
+	nvtxRangePushW((wchar_t *)(page + 512));
+	nvtxRangePushEx((nvtxEventAttributes_t *)(page + 512));
+	nvtxRangePushEx((nvtxEventAttributes_t *)((char *)(page + 512) - 24));
+	call(14);
+	for (int i = 0; i < 4; i++)
+		nvtxRangePop();
+}
+
 static void many(int cnt)
 {
 	for (int i = 0; i < cnt; i++) {
@@ -224,6 +242,8 @@ int main(int argc, char **argv)
 		hostile();
 	if (all || !strcmp(what, "wide"))
 		wide();
+	if (!strcmp(what, "unterminated"))
+		unterminated();
 	if (!strcmp(what, "thread"))
 		nvtxNameOsThreadA(1, "a thread");
 	if (!strcmp(what, "many"))
