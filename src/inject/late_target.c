@@ -11,6 +11,7 @@
 #include "library.h"
 
 #include "attach/find/elf_file.h"
+#include "util/clock.h"
 #include "util/task.h"
 
 #include "ct_shm.h"
@@ -38,6 +39,8 @@ const char late_hooked[] = "another cudatrace or another tool has hooked its lib
 /* Functions are short: bytes beyond this belong to another one (inject/hook.c). */
 #define CODE_MAX     256
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* For the files that a process maps, of which it chooses the number and the size. */
+#define THREADS_CHECK_NS 2000000000ull
 /* Of a signal handler's stack. */
 #define STACK_WORDS (32u << 10)
 #define FRAME_WORDS 25
@@ -434,7 +437,8 @@ static const char *find_libc(struct late_target *t)
  * their code. */
 static const char *check_threads(const struct late_target *t)
 {
-	const struct late_map *libc = find_map(t, "libc.so.6");
+	const struct late_map *libc = find_map(t, "libc.so.6"), *last = libc;
+	uint64_t begin = now_ns();
 	bool is_replaced = false;
 
 	for (unsigned i = 0; i < t->map_cnt && !is_replaced; i++) {
@@ -442,8 +446,12 @@ static const char *check_threads(const struct late_target *t)
 		struct object o;
 
 		/* Other files may be large, and of file systems that do not answer. */
-		if (m->path[0] != '/' || m->perms[2] != 'x' || is_same_file(m, libc))
+		if (m->path[0] != '/' || m->perms[2] != 'x' || is_same_file(m, libc) ||
+		    is_same_file(m, last))
 			continue;
+		if (now_ns() - begin > THREADS_CHECK_NS)
+			return "checking all files that it maps takes too long" USE_UPROBES;
+		last = m;
 		is_replaced = object_open(&o, t, m) && symbol(&o, "pthread_create");
 		object_close(&o);
 	}
@@ -652,11 +660,11 @@ const char *late_target__look(struct late_target *t, pid_t pid, const char *libr
 	if (t->mem < 0 || !read_maps(t))
 		return "its memory cannot be written; run as root, or use --probe=uprobe";
 	why = find_libc(t);
-	why = why ?: check_threads(t);
 	why = why ?: find_room(t, library);
 	why = why ?: check_libraries(t, library);
 	why = why ?: find_slots(t);
-	return why ?: check_code(t);
+	why = why ?: check_code(t);
+	return why ?: check_threads(t);
 }
 
 void late_target__close(struct late_target *t)

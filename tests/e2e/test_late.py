@@ -29,6 +29,19 @@ int pthread_create(void *t, void *attr, void *fn, void *arg)
 	return next(t, attr, fn, arg);
 }
 """
+# Many mappings of two files with many symbols.
+MAPS = r"""#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+__asm__(".altmacro\n.macro f n\n.globl many\\n\n.type many\\n, @function\nmany\\n:\n.endm\n.set i, 0\n.rept 20000\nf %i\n.set i, i + 1\n.endr\nnop");
+__attribute__((constructor)) static void map(void)
+{
+	int files[] = {open(getenv("LD_PRELOAD"), O_RDONLY), open("/proc/self/exe", O_RDONLY)};
+
+	for (int i = 0; i < 60000; i++)
+		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files[i % 2], 0);
+}
+"""
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
 HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
 # In another root there is nothing but the system's libraries and the test's folder.
@@ -60,11 +73,12 @@ def built():
     lib = ["-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-soname,libcuda.so.1", "-Wl,--build-id", TESTS + "/inject/late_lib.c", "-o"]
     for name in ("lib", "plain"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
-    for args in ([*lib, folder + "/lib/libcuda.so.1"], ["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"],
-                 ["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"],
-                 ["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"],
-                 ["-fPIC", "-shared", "-o", folder + "/threads.so", "-xc", "-"]):
-        subprocess.run([*CC, *flags, *args], check=True, text=True, input=THREADS)
+    for args, source in (([*lib, folder + "/lib/libcuda.so.1"], ""), (["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"], ""),
+                         (["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"], ""),
+                         (["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"], ""),
+                         (["-fPIC", "-shared", "-o", folder + "/threads.so", "-xc", "-"], THREADS),
+                         (["-fPIC", "-shared", "-o", folder + "/maps.so", "-xc", "-"], MAPS)):
+        subprocess.run([*CC, *flags, *args], check=True, text=True, input=source)
     return folder
 
 
@@ -351,6 +365,13 @@ def test_stopped(built):
         p.send_signal(signal.SIGSTOP)
         time.sleep(0.1)
         assert "is stopped" in refused(p) and not is_entered(p)
+
+
+def test_many_mappings(tmp_path, built):
+    """Programs choose how many files they map: the time to look at them has a limit."""
+    with program(built, "call", LD_PRELOAD=built + "/maps.so") as p:
+        ran = cudatrace(*command(p, tmp_path / "trace", "--duration", "1"))
+        assert ran.status and "checking all files that it maps takes too long; use --probe=uprobe" in ran.err and not is_entered(p), ran
 
 
 def test_handlers(tmp_path, built):
