@@ -11,6 +11,7 @@
 #include "report/step/step.h"
 #include "report/time/overview.h"
 #include "saved/reader.h"
+#include "text/command.h"
 #include "text/losses_text.h"
 #include "util/plain.h"
 
@@ -18,6 +19,7 @@
 #define FAILURES_MAX  4
 #define FINDINGS_MAX  5
 #define ADVICE_INDENT 5
+#define COMMAND_SZ    160
 
 /* Returns the number of all calls or lines, including the lost ones. A double, because a damaged
  * end line may hold any number. 0: unknown, because the file lacks recorded ones, too. */
@@ -80,24 +82,38 @@ static void print_losses(const struct report *r, const struct term *term)
 		term_para(term, "Below, " LOSSES_STAR);
 }
 
+/* "Of python3 train.py, on NVIDIA H200" */
+static void print_target(const struct report *r, const struct term *term)
+{
+	const char *gpu = overview_gpu(r);
+	char command[COMMAND_SZ];
+
+	if (r->info && (r->info->argc || r->info->pid_cnt || gpu)) {
+		command_text(r->info, command, sizeof(command));
+		term_para(term, "Of %s%s%s", command, gpu ? ", on " : "", gpu ? gpu : "");
+	}
+}
+
 void brief_print_extent(const struct report *r, const struct term *term)
 {
+	bool has_cost = r->end && r->end->cost_ns;
 	char procs[96];
 	struct overview_totals t;
 	char text[320];
 
 	overview_totals(r, &t);
 	overview_callers(r, procs, sizeof(procs));
-	snprintf(text, sizeof(text), "%s: %s, %s, %s, %s%s%s",
+	snprintf(text, sizeof(text), "%s: %s, %s, %s, %s%s%s%s",
 		 report_is_incomplete(r) ? "Recorded" : "Complete",
 		 HUMAN_NOUNS(t.call_cnt, "CUDA call"),
 		 HUMAN_NOUNS(t.launch_cnt + t.graph_launch_cnt, "launch"), procs,
-		 HUMAN_TIME(report_wall_ns(r)),
-		 r->end && r->end->cost_ns ? "; tracing overhead " : "",
-		 r->end && r->end->cost_ns ? HUMAN_SHARE(r->end ? r->end->cost_share : 0, 1) : "");
+		 HUMAN_TIME(report_wall_ns(r)), has_cost ? "; tracing overhead " : "",
+		 has_cost ? HUMAN_SHARE(r->end->cost_share, 1) : "",
+		 has_cost ? " of a thread's time" : "");
 	fputs(term->color ? "\033[1m" : "", term->f);
 	term_text(term, text, 2);
 	fputs(term->color ? "\033[0m" : "", term->f);
+	print_target(r, term);
 }
 
 /* Length of the first part of an advice. */

@@ -210,7 +210,7 @@ PLANTED = {
     "without an Xid": (fault(*ILLEGAL), "fault", True, "bad(float*)", None, "cuCtxSynchronize returned CUDA_ERROR_ILLEGAL_ADDRESS"),
     "misaligned": (fault(716, "CUDA_ERROR_MISALIGNED_ADDRESS"), "fault", True, "bad(float*)", None, "not aligned"),
     "stack overflow": (fault(714, "CUDA_ERROR_HARDWARE_STACK_ERROR"), "fault", True, "bad(float*)", None, "exceeded its call stack"),
-    "trap": (fault(719, "CUDA_ERROR_LAUNCH_FAILED"), "fault", True, "bad(float*)", None, "bad(float*) failed"),
+    "trap": (fault(719, "CUDA_ERROR_LAUNCH_FAILED"), "fault", True, "bad(float*)", None, "bad(float*), grid 64x1x1, failed"),
     "assertion": (fault(710, "CUDA_ERROR_ASSERT"), "fault", True, "bad(float*)", None, "failed an assertion"),
     "two candidates": (fault(*ILLEGAL, before=lambda p: p.launch("other()", "0x20")), "fault", False, "other()", None, "One of 2 submissions"),
     "two candidates, one new": (fault(*ILLEGAL, before=healthy_beside), "fault", False, "bad(float*)", None, "most likely bad(float*), of which no earlier launch is known"),
@@ -527,6 +527,8 @@ def test_corpus(name):
     assert [c["kind"] for c in cases] == [kind] and words in cases[0]["verdict"], cases
     assert not kernel or kernel in cases[0]["suspects"][0]["kernel"]
     assert cases[0]["certain"] == (kind == "fault")
+    # Who did it, from where, and what: in this order.
+    assert kind != "fault" or re.match(rf".*{re.escape(kernel)}.*, launched by .*, grid [\dx]+, [^.,]+\. cu", cases[0]["verdict"]), cases[0]["verdict"]
 
 
 def run(path, *options, **env):

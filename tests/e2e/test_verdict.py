@@ -208,6 +208,17 @@ def test_startup(tmp_path, startup, steps, limit, note):
     agrees(path, r)
 
 
+def test_what_it_is_of(tmp_path):
+    """The command, of which the end may be missing, and the GPU; what hostile traces have there is no control sequence."""
+    p = Program()
+    p.steps([*L, ("sync", 60)])
+    p.lines.append({"ts": 1, "type": "gpu_device", "op": "device", "name": "device", "pid": PID, "tid": PID, "comm": "", "device": 0, "uuid": "GPU-0", "model": "NVIDIA H100"})
+    path = p.write(tmp_path / "t.jsonl", {"command": ["/usr/bin/python3", "train.py\x1b[31m", "--epochs", "3", *["x"] * 200]})
+    r, text = report(path), " ".join(short(path).split())
+    assert r["overview"]["gpu_model"] == "NVIDIA H100"
+    assert re.match(r"Complete: [^;]* Of python3 train.py\?\[31m --epochs 3 [x ]+\.\.\., on NVIDIA H100 Verdict: ", text), text
+
+
 def test_hang(tmp_path):
     p = Program()
     p.steps([*L, ("sync", 60)])

@@ -96,20 +96,19 @@ static void say_suspects(struct fail_case *c, const char *what)
 {
 	const char *why = c->linked ? ONLY_LED : why_likely(c, c->suspect_cnt);
 	char name[NAME_SZ];
+	size_t len;
 
 	if (!c->listed_cnt) {
 		say(c, "Work on the GPU %s; the trace does not have the launch", what);
 		return;
 	}
 	submission_name(&c->suspects[0], name, sizeof(name));
-	if (c->certain) {
-		say(c, "%s%s %s", runs_graph(&c->suspects[0]) ? "A kernel of " : "", name, what);
+	if (c->certain || c->suspect_cnt == 1) {
+		say(c, "%s%s", c->certain && runs_graph(&c->suspects[0]) ? "A kernel of " : "",
+		    name);
+		len = strlen(c->verdict);
 		say_launched(c, &c->suspects[0]);
-		return;
-	}
-	if (c->suspect_cnt == 1) {
-		say(c, "%s probably %s", name, what);
-		say_launched(c, &c->suspects[0]);
+		say(c, "%s %s%s", c->verdict[len] ? "," : "", c->certain ? "" : "probably ", what);
 		return;
 	}
 	say(c, "One of %u submissions %s%s %s%s", c->suspect_cnt, what,

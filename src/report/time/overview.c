@@ -145,11 +145,20 @@ static void overview_event(void *a, const struct trace_event *ev)
 	}
 	if (ev->kind == EVENT_CALL && ev->fn)
 		on_call(o, p, ev);
+	if (ev->kind == EVENT_GPU_DEVICE && !o->gpu_model)
+		o->gpu_model = ev->gpu_device.model;
 	if (ev->kind != EVENT_PROCESS || !p || strcmp(ev->name, "exit"))
 		return;
 	p->exited = true;
 	p->exit_code = ev->process.exit_code;
 	p->signal = ev->process.signal;
+}
+
+const char *overview_gpu(const struct report *r)
+{
+	const struct overview *o = r->an[AN_OVERVIEW];
+
+	return o ? o->gpu_model : NULL;
 }
 
 bool overview_exit(const struct report *r, unsigned i, struct overview_exit *res)

@@ -15,6 +15,9 @@ void overview_totals(const struct report *r, struct overview_totals *t);
 /* human_processes() of the processes that made calls. */
 void overview_callers(const struct report *r, char *text, size_t size);
 
+/* Model of the first GPU; NULL: unknown. */
+const char *overview_gpu(const struct report *r);
+
 /* The end of process i of the trace, from 0. false: there are no more. */
 struct overview_exit {
 	uint32_t pid, exit_code, signal; /* signal 0: no signal ended it */

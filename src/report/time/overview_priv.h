@@ -45,6 +45,7 @@ struct overview {
 	uint64_t type_cnt[TYPE_CNT];
 	uint64_t unfinished_cnt, abandoned_cnt;
 	struct keys fn_keys, proc_keys, thread_keys;
+	const char *gpu_model; /* of the first GPU; NULL: unknown */
 	unsigned caller_cnt; /* processes that made a call */
 	struct ov_fn *fns;
 	struct ov_proc *procs;

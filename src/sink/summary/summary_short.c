@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/command.h"
 #include "text/losses_text.h"
 #include "util/plain.h"
 #include "util/order.h"
@@ -27,31 +28,6 @@ void short_blank(const struct short_summary *x)
 {
 	if (!x->no_blank)
 		putc('\n', x->term->f);
-}
-
-/* "python3 train.py", "process 4242", "all processes" */
-static void put_target(const struct trace_info *info, char *text, size_t size)
-{
-	const char *base;
-	size_t n = 0;
-
-	if (!info->argv || !info->argc) {
-		if (info->pid_cnt == 1)
-			snprintf(text, size, "process %u", info->pids[0]);
-		else if (info->pid_cnt)
-			snprintf(text, size, "%u processes", info->pid_cnt);
-		else
-			snprintf(text, size, "all processes");
-		return;
-	}
-	base = strrchr(info->argv[0], '/');
-	for (unsigned i = 0; i < info->argc && n < size; i++)
-		n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "",
-				      i	     ? info->argv[i]
-				      : base ? base + 1
-					     : info->argv[0]);
-	if (n >= size)
-		memcpy(text + size - 4, "...", 4);
 }
 
 /* ", 8 failed (7 as expected)": failure_matters(), and calls within others. */
@@ -104,7 +80,7 @@ void short_trust(const struct short_summary *x)
 	if (more)
 		term_para(x->term, "%u more kind%s of losses: --summary=full lists them.", more,
 			  plural(more));
-	put_target(x->info, target, sizeof(target));
+	command_text(x->info, target, sizeof(target));
 	put_failed(x->s, failed, sizeof(failed));
 	human_processes(all, sizeof(all), x->s->proc_cnt, x->s->rank_cnt);
 	if (x->end->stats[CT_STAT_COUNTED]) {
@@ -114,7 +90,7 @@ void short_trust(const struct short_summary *x)
 	if (x->s->proc_cnt > 1)
 		snprintf(procs, sizeof(procs), " by %s", all);
 	if (x->end->cost_ns)
-		snprintf(added, sizeof(added), "; tracing overhead %s",
+		snprintf(added, sizeof(added), "; tracing overhead %s of a thread's time",
 			 HUMAN_SHARE(x->end->cost_share, 1));
 	short_blank(x);
 	fputs(bold.color ? "\033[1m" : "", bold.f);
