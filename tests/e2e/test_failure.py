@@ -5,6 +5,7 @@ held memory are recomputed by tests/oracle/failure.py."""
 import glob
 import json
 import os
+import re
 import sys
 
 import pytest

@@ -46,7 +46,7 @@ struct overview {
 	uint64_t unfinished_cnt, abandoned_cnt;
 	struct keys fn_keys, proc_keys, thread_keys;
 	const char *gpu_model; /* of the first GPU; NULL: unknown */
-	unsigned caller_cnt; /* processes that made a call */
+	unsigned caller_cnt;   /* processes that made a call */
 	struct ov_fn *fns;
 	struct ov_proc *procs;
 	unsigned fn_cap, proc_cap;
