@@ -316,6 +316,24 @@ def test_changes_at_a_place(tmp_path):
     assert rows[names[0]] == rows[names[1]] < rows[names[2]] == rows[names[3]]
 
 
+@pytest.mark.parametrize("capability, rate", [(80, 25.0), (90, 53.0), (100, 53.0), (None, 25.0)])
+def test_costs_by_gpu(tmp_path, capability, rate):
+    """What pinned memory gains depends on the GPU of the trace: src/report/step/gpu_costs.def."""
+    lines = steps.Machine().run(steps.pageable, STEPS).lines()
+    for x in lines:
+        if x["type"] == "gpu_device":
+            x.pop("capability")
+            x.update({"capability": capability} if capability else {})
+
+    def pinned(m, i):
+        m.copy(round((1 << 20) / rate), prepare=steps.START, size=1 << 20, direction="HtoD")
+        steps.launches(m, 6, 20_000, 0)
+        m.wait(0)
+    row = report_of(tmp_path, lines, "--what-if", "pinned")["step"]["what_if"][0]
+    truth = steps.Machine().run(pinned, STEPS).median_ns()
+    assert abs(row["step_ns"] - truth) <= 0.02 * truth, (row, truth)
+
+
 @pytest.mark.parametrize("text", ["fuse:nccl", "fuse:AllReduce_Sum"])
 def test_buckets(tmp_path, text):
     """Small collectives in one bucket take the time of a program with one of them."""

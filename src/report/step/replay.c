@@ -13,11 +13,7 @@
 
 #include "util/order.h"
 
-/* Measured on an H200, driver 580: docs/measured/step.md. */
-#define GRAPH_LAUNCH_NS	    6000    /* cuGraphLaunch */
-#define GRAPH_NODE_NS	    125	    /* of it, for each node */
-#define GRAPH_GAP_NS	    1000000 /* a longer time between calls is work of the program, and stays */
-#define GRAPH_NODE_DELAY_NS 300	    /* from the end of a node to the start of the next */
+#define GRAPH_GAP_NS 1000000 /* a longer time between calls is work of the program, and stays */
 
 #define CALLS_BETWEEN 64 /* intervals in other calls between two calls that can be joined */
 
@@ -325,8 +321,8 @@ static void replay_exec(struct step_sim *m, uint32_t i, int64_t requested, doubl
 		after_call = (int64_t)m->delay_ns[1];
 	if (is_late && after_exec > (int64_t)m->delay_ns[0])
 		after_exec = (int64_t)m->delay_ns[0];
-	if (is_node && after_exec > GRAPH_NODE_DELAY_NS)
-		after_exec = GRAPH_NODE_DELAY_NS;
+	if (is_node && after_exec > m->cost->delay_ns)
+		after_exec = m->cost->delay_ns;
 	if (is_batch)
 		after_exec = 0;
 	/* It may start before its call returns; until then, it waits for the host. */
@@ -489,7 +485,7 @@ static void replay_seg(struct step_sim *m, const struct step_ref *ref)
 
 	if (is_node) {
 		if (m->group[ref->seg])
-			end += GRAPH_LAUNCH_NS + (int64_t)m->group[ref->seg] * GRAPH_NODE_NS;
+			end += m->cost->launch_ns + m->group[ref->seg] * m->cost->node_ns;
 		replay_work(m, ref->seg, end, 0, true, false);
 	} else if (m->pins && c->is_pageable && c->fn->is_async) {
 		end += scaled(ns < PINNED_CALL_NS ? ns : PINNED_CALL_NS, factor);

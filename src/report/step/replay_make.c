@@ -11,11 +11,22 @@
 
 #define DELAY_NS 1000 /* if the trace has none */
 
-/* Bytes per ns, if the trace has no such copy: PCIe 4.0 x16, and PCIe 5.0 x16 from compute
- * capability 9.0 on (an H200: 55). */
-#define PINNED_RATE    25.0
-#define PINNED_RATE_90 53.0
-#define PINNED_MIN     262144 /* smaller copies do not show the rate */
+#define PINNED_MIN 262144 /* smaller copies do not show the rate */
+
+static const struct gpu_cost *cost_of(uint64_t capability)
+{
+	static const struct gpu_cost costs[] = {
+#define GPU_COST(...) {__VA_ARGS__},
+#include "gpu_costs.def"
+#undef GPU_COST
+	};
+	const struct gpu_cost *c = costs;
+
+	/* The last row is of any GPU. */
+	while (c->capability > capability)
+		c++;
+	return c;
+}
 
 static int by_start(const void *a, const void *b)
 {
@@ -80,7 +91,7 @@ static void find_rate(struct step_sim *m)
 		best = rate > best ? rate : best;
 	}
 	if (!(best > 0))
-		best = m->s->capability >= 90 ? PINNED_RATE_90 : PINNED_RATE;
+		best = m->cost->pinned_rate;
 	m->pinned_rate = best;
 }
 
@@ -196,6 +207,7 @@ struct step_sim *step_sim_new(const struct steps *s, const struct step_window *w
 	if (!m)
 		return NULL;
 	m->s = s;
+	m->cost = cost_of(s->capability);
 	m->g = g;
 	m->windows = windows;
 	m->window_cnt = cnt;

@@ -25,6 +25,13 @@ struct step_lates {
 /* Executions that may be on streams of their own. */
 enum step_sort { SORT_WORK, SORT_INPUT, SORT_COMM, SORT_CNT };
 
+/* gpu_costs.def */
+struct gpu_cost {
+	uint64_t capability;
+	int64_t launch_ns, node_ns, delay_ns;
+	double pinned_rate;
+};
+
 struct step_sim {
 	const struct steps *s;
 	const struct step_graph *g;
@@ -34,7 +41,8 @@ struct step_sim {
 	unsigned change_cnt;
 	/* CHANGE_GRAPH, ... are among them */
 	bool has_graphs, pins, overlaps, overlaps_comm, batches;
-	double pinned_rate;
+	const struct gpu_cost *cost;
+	double pinned_rate;	     /* of the trace, or that of the cost */
 	struct step_ref *order;	     /* intervals of all threads, by start */
 	uint32_t order_cnt, seg_cnt; /* seg_cnt: number of intervals, including unused ones */
 	uint32_t *other;	     /* of each interval: one of another thread that it followed */
