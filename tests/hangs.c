@@ -10,6 +10,7 @@
  *   host     for a host function that waits for its own stream
  *   sleeps   for a host function that sleeps for two seconds
  *   never    for an event that was not recorded
+ *   recorded for one that was, after the kernel
  *   free     in a call that frees memory, behind the kernel spins: delayed by the mock driver
  *   copy     in a copy to the host, behind the kernel spins
  */
@@ -80,6 +81,10 @@ static void run(const char *what)
 	if (!strcmp(what, "kernel")) {
 		launch(quick, stream);
 		launch(quick, stream);
+	}
+	if (!strcmp(what, "recorded")) {
+		F(cuEventRecord)(e, stream);
+		F(cuEventSynchronize)(e);
 	}
 	if (!strcmp(what, "free"))
 		case_free(p);

@@ -44,6 +44,7 @@ PLANTED = {
     "alone": ("cuStreamSynchronize", SPINS, 0, True, SPINS + " runs"),
     "beside": ("cuStreamSynchronize", SPINS, 0, False, "probably runs"),
     "event": ("cuStreamSynchronize", SPINS, 1, False, "probably runs"),
+    "recorded": ("cuEventSynchronize", SPINS, 0, True, SPINS + " runs"),
     "copy": ("cuMemcpyDtoH", SPINS, 0, True, SPINS + " runs"),
     "free": ("cuMemFree", SPINS, 0, True, SPINS + " runs"),
     "sleeps": ("cuStreamSynchronize", HOST, 0, True, "a host function must not call CUDA or wait for a thread that does"),
@@ -92,6 +93,7 @@ def test_deadlock(tmp_path, program):
 
 
 def test_event_never_recorded(tmp_path, program):
+    """PLANTED has a wait for a recorded one."""
     needs_tracing()
     _, [x], _, _ = watch(tmp_path, program, "never", "--probe=uprobe", command=["timeout", "-s", "KILL", "2"], env={"FAKE_EVENT_HANG": "1"})
     assert x["deadlock"] == "event" and "certain" not in x and "work" not in x and "the trace has no record of" in x["why"]
