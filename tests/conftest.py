@@ -39,10 +39,6 @@ def pytest_configure(config):
         report.install(config)
 
 
-def pytest_collect_file(file_path, parent):
-    return collect.suite_of(file_path, parent)
-
-
 def pytest_ignore_collect(collection_path, config):
     return collect.not_wanted(collection_path, config) or None
 

@@ -3,9 +3,8 @@
 #
 # Runs the test suites in parallel, and prints a summary.
 #
-#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those with these names: bash suites of tests/suites
-#                                     ("unit"), modules of tests/e2e without test_ ("outputs"), or a glob
-#                                     ("daemon-*"); -l only lists them
+#   tests/run.sh [-l] [OPTION...] [NAME...]   all suites, or those with these names: modules of tests/e2e without
+#                                     test_ ("outputs"), or a glob ("daemon_*"); -l only lists them
 #   --long                            the slow tests, which make check does not run
 #   --jobs N                          number of suites in parallel (CHECK_JOBS; default: twice the processors, and without
 #                                     --long two more)
@@ -13,23 +12,17 @@
 #                                     first failure is reported at the end (make check and check-all)
 #   --until EPOCH                     skips suites that would end later, and names them (CHECK_UNTIL)
 #
-# Other options are pytest's: -k EXPRESSION (names of suites, and of tests in modules), -x, -v.
+# Other options are pytest's: -k EXPRESSION (names of suites and of tests), -x, -v.
 #
-# A bash suite is an executable that prints results, one per line:
-#
-#   ok NAME
-#   not ok NAME # why
-#   skip NAME # why          cannot run here
-#
-# Other output is kept in $O/check/ and not counted. It runs in the top folder, with stdin closed, and with
+# The output of a suite is kept in $O/check/. It runs in the top folder, with stdin closed, and with
 #
 #   O=DIR            build folder, absolute        CUDATRACE=$O/cudatrace
 #   TMP=DIR          an empty folder of its own, removed afterwards
-#   LONG=0|1         1: only the slow tests (see "longer")
+#   LONG=0|1         1: only the slow tests
 #
 # for at most 600 seconds. Comments in its head change this, and its needs (tests/runner/collect.py):
 # "timeout: SECONDS", "takes: SECONDS", "cpus: N", "own processes", "alone", "no tracers",
-# "traces nothing", "uses: NAME", "long", "longer". Afterwards its processes are ended, and
+# "traces nothing", "uses: NAME", "long". Afterwards its processes are ended, and
 # its mounts and files removed; processes left running are a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -38,7 +31,6 @@ export LC_ALL=C.UTF-8 PYTHONPYCACHEPREFIX=${O:-$PWD/build}/check/pycache
 python=$(tools/install-deps.sh python) || { echo 'tests/run.sh: pytest is not installed; run: make deps' >&2; exit 2; }
 args=()
 list=0 value=0 where=(tests/e2e)
-[ ! -d tests/suites ] || where+=(tests/suites)
 for a; do
 	case $value$a in
 	0-l) list=1 ;;

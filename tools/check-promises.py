@@ -6,8 +6,8 @@
 
 In tables whose last column is "held by", each row names its tests there, in backticks:
 
-    `SUITE: words`                tests/suites/SUITE.sh (or a program that it runs, in tests/vm/guest) or
-                                  tests/e2e/test_SUITE.py has a check whose name contains these words
+    `SUITE: words`                tests/e2e/test_SUITE.py, or a program that it runs, in tests/vm/guest, has a check whose
+                                  name contains these words
     `test_reader_file: test_proc` tests/unit/test_reader_file.c runs that test
 
 If the column is "tested by", each row names whole suites: `SUITE` or `test_reader_file`.
@@ -47,20 +47,20 @@ def wrong_with(ref):
         if not re.search(r"\(\s*" + re.escape(name) + r"[,)]", text[text.find("struct CMUnitTest"):]):
             return f"`{ref}`: tests/unit/{where}.c runs no {name}"
         return None
-    places = f"tests/suites/{where}.sh", f"tests/e2e/test_{where}.py", f"tests/vm/guest/{where}.sh"
+    places = f"tests/e2e/test_{where}.py", f"tests/vm/guest/{where}.sh"
     text = "\n".join(filter(None, map(read, places)))
     if not text:
         return f"`{ref}`: there is no {places[0]}"
     # A quote within a quoted name: 'root'\''s'
     lines = [l.replace("'\\''", "'").replace("'\"'\"'", "'") for l in text.split("\n") if not COMMENT.match(l)]
     if not any(name in l for l in lines):
-        return f"`{ref}`: tests/suites/{where}.sh has no such check"
+        return f"`{ref}`: {places[0]} has no such check"
     return None
 
 
 def wrong_with_suite(ref):
     """The error in the name of a whole suite, or None."""
-    if any(read(p) is not None for p in (f"tests/unit/{ref}.c", f"tests/suites/{ref}.sh", f"tests/suites/{ref.replace('_', '-')}.sh", f"tests/e2e/test_{ref}.py")):
+    if any(read(p) is not None for p in (f"tests/unit/{ref}.c", f"tests/e2e/test_{ref}.py")):
         return None
     return f"`{ref}`: there is no such test"
 

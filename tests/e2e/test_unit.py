@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # takes: 90
-# longer
 # traces nothing
 """The unit tests: each program of tests/unit/ under ASan and UBSan; in make check-all as built for use."""
 import functools

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Collects suites, reads their heads, and selects which of them to run.
-
-A bash suite is one item of pytest: it begins as its only test, and each line `ok NAME`, `not ok NAME # why` or
-`skip NAME # why` that it prints is a separate result. A module test_NAME.py is a suite too.
-"""
+"""Collects suites, which are modules test_NAME.py, reads their heads, and selects which of them to run."""
 import fnmatch
 import functools
 import os
 import re
 import sys
-
-import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOP = os.path.dirname(TESTS)
@@ -55,9 +49,8 @@ class Needs:
     no tracers         only suites may run at the same time that have the next line:
     traces nothing     it starts no tracer that could affect another suite
     uses: NAME...      not together with other suites that use the same, such as names of cgroups
-    long               only make check-all runs it, or tests/run.sh with its name
-    longer             make check runs a part of it, make check-all the rest: $LONG is 1 then. In a module these are the
-                       tests that are marked long
+    long               only make check-all runs it, or tests/run.sh with its name; of other suites it runs the tests that are
+                       marked long
     """
 
     def __init__(self, path, long=False):
@@ -78,29 +71,19 @@ class Needs:
         self.no_tracers = re.search(r"^# no tracers$", head, re.M) is not None
         self.traces = re.search(r"^# traces nothing$", head, re.M) is None
         self.long = re.search(r"^# long$", head, re.M) is not None
-        self.longer = re.search(r"^# longer$", head, re.M) is not None
 
 
 def matches(name, patterns):
     return not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
-def is_suite(path):
-    path = str(path)
-    if path.startswith(TESTS + "/suites/"):
-        return path.endswith(".sh") and os.access(path, os.X_OK)
-    return re.match(r"test_.*\.py$", os.path.basename(path)) is not None
-
-
 def not_wanted(path, config):
-    if os.path.isdir(path) or not is_suite(path):
+    if os.path.isdir(path) or not re.match(r"test_.*\.py$", os.path.basename(path)):
         return False
     option, needs = config.option, Needs(path)
     if option.suite and not matches(needs.name, option.suite):
         return True
-    if option.long:
-        return not (needs.long or needs.longer or needs.path.endswith(".py"))
-    return needs.long and not option.suite
+    return needs.long and not option.suite and not option.long
 
 
 @functools.lru_cache(maxsize=None)
@@ -111,27 +94,6 @@ def is_long(path):
 def long_ones(config, items):
     """Selects the tests of modules that are marked long, or the others."""
     def wanted(item):
-        return isinstance(item, Whole) or is_long(item.path) or bool(item.get_closest_marker("long")) == config.option.long
+        return is_long(item.path) or bool(item.get_closest_marker("long")) == config.option.long
     config.hook.pytest_deselected(items=[i for i in items if not wanted(i)])
     items[:] = [i for i in items if wanted(i)]
-
-
-class Suite(pytest.File):
-    def collect(self):
-        yield Whole.from_parent(self, name="suite")
-
-
-class Whole(pytest.Item):
-    """A whole bash suite. Its results are read from its output: see schedule.py."""
-
-    def runtest(self):
-        raise AssertionError("bash suites are run by schedule.py")
-
-    def reportinfo(self):
-        return self.path, None, name_of(str(self.path))
-
-
-def suite_of(path, parent):
-    if str(path).startswith(TESTS + "/suites/") and is_suite(path):
-        return Suite.from_parent(parent, path=path)
-    return None

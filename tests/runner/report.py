@@ -155,13 +155,12 @@ class Progress:
             print(f"\n{self.red}failed:{self.off}")
             for job, name, why, report in self.failures:
                 print(f"  {job.name}: {name} # {why}")
-                if not job.bash:
-                    for line in str(report.longreprtext).split("\n")[:40]:
-                        print("      " + line[:400])
+                for line in str(report.longreprtext).split("\n")[:40]:
+                    print("      " + line[:400])
             print("\nto run just that:")
             again = {}
             for job, name, _, _ in self.failures:
-                again.setdefault(job.name if job.bash else job.name + " -k " + quoted(name), job.log)
+                again.setdefault(job.name + " -k " + quoted(name), job.log)
             for how, log in again.items():
                 print(f"  tests/run.sh {how:32}  its output: {os.path.relpath(log, collect.TOP)}")
         print(f"{self.sums['passed']} passed, {self.sums['failed']} failed, {self.sums['skipped']} skipped", flush=True)

@@ -49,7 +49,6 @@ class Job:
         self.items, self.long = items, long
         self.needs = collect.Needs(items[0].path, long)
         self.name = self.needs.name
-        self.bash = isinstance(items[0], collect.Whole)
         self.pid, self.log = None, ""
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.failed = collections.Counter()  # seconds of each failed test, by its id
@@ -60,12 +59,9 @@ class Job:
         self.log = os.path.join(logs, self.name + ".log")
         self.reports = os.path.join(logs, self.name + ".reports")
         self.folder = tempfile.mkdtemp(prefix="cudatrace-")
-        self.source = open(self.reports, "w+b") if not self.bash else None
+        self.source = open(self.reports, "w+b")
+        os.set_inheritable(self.source.fileno(), True)
         log = open(self.log, "wb")
-        if self.bash:
-            self.source = open(self.log, "rb")
-        else:
-            os.set_inheritable(self.source.fileno(), True)
         self.rest, self.begun = b"", time.monotonic()
         self.pid = contain.start(lambda: self.body(log.fileno(), config), self.needs.timeout, self.folder, self.tell)
         log.close()
@@ -79,9 +75,6 @@ class Job:
         os.environ["TMP"] = self.folder
         if self.needs.own:
             contain.own_processes()
-        if self.bash:
-            os.closerange(3, 1024)
-            os.execv(self.needs.path, [self.needs.path])
         with open(self.reports, "ab") as out:
             for i, item in enumerate(self.items):
                 after = self.items[i + 1] if i + 1 < len(self.items) else None
@@ -94,9 +87,9 @@ class Job:
         os._exit(0)
 
     def to_repeat(self):
-        """The failed tests of a module; all tests, if the suite failed as a whole or if it is a program."""
+        """The failed tests; all tests, if the suite failed as a whole."""
         items = [item for item in self.items if item.nodeid in self.failed]
-        return items if len(items) == len(self.failed) and not self.bash else self.items
+        return items if len(items) == len(self.failed) else self.items
 
     def again_s(self):
         """Expected seconds of a repetition. Fixtures of a whole module may begin again."""
@@ -120,27 +113,15 @@ class Job:
         self.rest += self.source.read()
         *lines, self.rest = self.rest.split(b"\n")
         for line in lines:
-            if self.bash:
-                yield from self.of_line(line.decode(errors="replace"))
-            else:
-                yield config.hook.pytest_report_from_serializable(config=config, data=json.loads(line))
+            yield config.hook.pytest_report_from_serializable(config=config, data=json.loads(line))
 
-    def of_line(self, line):
-        for word, outcome in (("ok ", "passed"), ("not ok ", "failed"), ("skip ", "skipped")):
-            if line.startswith(word):
-                name, _, why = line[len(word):].partition(" # ")
-                yield self.report(name, outcome, why)
-
-    def report(self, name, outcome, why=""):
+    def report(self, name, outcome, why):
         nodeid, path = f"{self.items[0].nodeid.split('::')[0]}::{name}", str(self.needs.path)
-        longrepr = {"passed": None, "failed": why or "failed", "skipped": (path, 0, why)}[outcome]
-        return pytest.TestReport(nodeid, (path, 0, name), {}, outcome, longrepr, "call")
+        return pytest.TestReport(nodeid, (path, 0, name), {}, outcome, (path, 0, why) if outcome == "skipped" else why, "call")
 
     def finish(self, config):
         """Its last reports, including failures of the suite as a whole."""
         yield from self.results(config)
-        if self.rest and self.bash:
-            yield from self.of_line(self.rest.decode(errors="replace"))
         self.source.close()
         self.seconds = time.monotonic() - self.begun
         try:
@@ -159,7 +140,7 @@ class Job:
         elif status and not self.counts["failed"]:
             why = f"exit status {status}"
         elif not sum(self.counts.values()):
-            why = "printed no result"
+            why = "no result"
         elif self.ended["left"]:
             why = "left running: " + " ".join(self.ended["left"])
         if why:
