@@ -7,7 +7,7 @@
  * by their addresses there. A program may define functions of the same names, and a program with
  * another libc (musl) has others.
  */
-#include "inject.h"
+#include "gate.h"
 
 #include <elf.h>
 #include <string.h>
@@ -100,6 +100,7 @@ static void object_load(struct object *o, const struct dl_phdr_info *info)
 		o->parts[o->part_cnt].lo = lo;
 		o->parts[o->part_cnt].hi = hi;
 		o->parts[o->part_cnt].off = p->p_offset;
+		o->parts[o->part_cnt].filled = lo + p->p_filesz;
 		o->parts[o->part_cnt].exec = p->p_flags & PF_X;
 		o->parts[o->part_cnt++].write = p->p_flags & PF_W;
 		o->lo = lo < o->lo ? lo : o->lo;
@@ -196,11 +197,19 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return e->fn(&o, e->arg);
 }
 
+static int iterate(int (*fn)(struct dl_phdr_info *info, size_t size, void *arg), void *arg)
+{
+	bool is_guarded = guard_loader();
+	int ret = inject_libc.objects ? inject_libc.objects(fn, arg) : 0;
+
+	if (is_guarded)
+		guard_release();
+	return ret;
+}
+
 bool objects_each(bool (*fn)(const struct object *o, void *arg), void *arg)
 {
-	struct each_ctx e = {fn, arg};
-
-	return inject_libc.objects && inject_libc.objects(on_object, &e);
+	return iterate(on_object, &(struct each_ctx){fn, arg});
 }
 
 /* The last object of the list when objects_cnt() looked. */
@@ -240,8 +249,7 @@ struct objects_cnt objects_cnt(void)
 {
 	struct objects_cnt cnt = {0};
 
-	if (inject_libc.objects)
-		inject_libc.objects(on_first, &cnt);
+	iterate(on_first, &cnt);
 	return cnt;
 }
 
@@ -375,8 +383,11 @@ void *libc_open(const char *path, int flags)
 {
 	void *(*open)(const char *, int) = libc_symbol("dlopen");
 	char *(*message)(void) = libc_symbol("dlerror");
+	bool is_guarded = guard_loader();
 	void *lib = open ? open(path, flags) : NULL;
 
+	if (is_guarded)
+		guard_release();
 	if (open && !lib && message)
 		message();
 	return lib;

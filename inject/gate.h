@@ -35,5 +35,8 @@ bool gate_threads_are_out(struct process *p, char who[16]);
 bool guard_setup(void);
 bool guard_take(uint64_t max_ns);
 void guard_release(void);
+/* Before a use of the loader. Returns whether the lock is to be released; false without handlers.
+ */
+bool guard_loader(void);
 
 #endif /* INJECT_GATE_H */

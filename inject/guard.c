@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lock that fork() takes by handlers, and the library while it loads CUPTI and starts it. Nobody
- * waits for it longer than a second. The handlers stay registered.
+ * In a running program: a lock that fork() takes by handlers, and the library while it loads CUPTI
+ * and starts it, and while it uses the loader. Nobody waits for it longer than a second. The
+ * handlers stay registered.
  */
 #include "gate.h"
 
 #include <time.h>
 
 #define FORK_MAX_NS 1000000000ull
+/* A thread that waits for this one may be in dlopen(). */
+#define LOADER_MAX_NS 100000000ull
 /* fork() in another thread that has passed the handlers ends within this time. */
-#define PASSED_NS 10000000
+#define PASSED_NS 50000000
 
 static uint32_t owner; /* thread id; 0: free */
+static bool is_set;
 
 bool guard_take(uint64_t max_ns)
 {
@@ -57,11 +61,15 @@ bool guard_setup(void)
 {
 	int (*at_fork)(void (*)(void), void (*)(void), void (*)(void), void *) =
 		libc_symbol("__register_atfork");
-	static bool is_set;
 
 	if (is_set)
 		return true;
 	is_set = at_fork && !at_fork(before_fork, after_fork, in_child, NULL);
 	sys(SYS_nanosleep, &(struct timespec){.tv_nsec = PASSED_NS}, NULL);
 	return is_set;
+}
+
+bool guard_loader(void)
+{
+	return is_set && !is_quiet() && guard_take(LOADER_MAX_NS);
 }

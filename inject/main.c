@@ -3,7 +3,7 @@
  * Entry points of the library. It is preloaded (LD_PRELOAD) and runs at program start, or when the
  * program looks up a driver function; or the driver loads it in cuInit() (CUDA_INJECTION64_PATH).
  */
-#include "inject.h"
+#include "gate.h"
 
 #include "ct_late.h"
 #include "ct_nvtx.h"
@@ -248,6 +248,7 @@ EXPORT int cudatrace_attach(const char *socket, const uint64_t token[2])
 	/* begin() did nothing either. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at)
 		return -ENOSYS;
+	guard_setup();
 	if (!pin_libcuda() || !objects_each(is_libcuda, &lib))
 		return -ENOENT;
 	if (!wanted)

@@ -15,6 +15,7 @@ struct object {
 	uintptr_t base, lo, hi;
 	struct {
 		uintptr_t lo, hi, off; /* off: offset of its start in the file */
+		uintptr_t filled;      /* end of what the file fills */
 		bool exec, write;
 	} parts[16];
 	unsigned part_cnt;

@@ -32,7 +32,7 @@
 /* glibc's RTLD_NOW */
 #define NOW 2
 /* fork() in another thread that has passed its handlers ends within this time. */
-#define FORK_NS	  10000000
+#define FORK_NS	  50000000
 #define NAP_NS	  200000
 #define NAPS_MAX  5000
 #define CPU_WORDS 128

@@ -71,7 +71,8 @@ class Late:
         assert state["name"] == "on", state
         first, last = (f(e["ts"] for e in self.gpu) for f in (min, max))
         calls = [e for e in self.t.calls if e["symbol"].startswith(("cuLaunchKernel", "cuGraphLaunch")) and not e.get("capturing") and not e.get("result", 1)]
-        within = [e for e in calls if state["ts"] < e["ts"] < last - 100]
+        # Probes stop some milliseconds before the library: its calls then seem to be in the last one that a probe saw.
+        within = [e for e in calls if state["ts"] < e["ts"] < last - 100 and not e.get("depth")]
         of = collections.Counter(e.get("call_id") for e in self.gpu if e["op"] in ("kernel", "graph") and not e.get("graph_node", 1) > 1)
         assert len(within) > 50 and first < last
         # A machine that is too busy drops some, and the trace reports it.
