@@ -241,6 +241,24 @@ void hook_place(const struct ct_shm_set *set, const char *name, void **at, void 
 	}
 }
 
+void *hook_alone(const struct ct_shm_set *set, const char *name, void *real)
+{
+	for (uint32_t id = 0; id < id_max(set); id++) {
+		const char *known = name_of(set, id);
+
+		if (!known || strcmp(known, name))
+			continue;
+		if (!inject_hooks[id].real) {
+			funcs[id].name = name_hash(name);
+			hook_set(id, id, real, real);
+		}
+		return inject_hooks[id].real == real && set->specs[id].of.level != CT_LEVEL_GONE
+			       ? thunk_of(id)
+			       : NULL;
+	}
+	return NULL;
+}
+
 /* Another tool has replaced our pointer and kept it: its calls end at the real function. */
 void unhook_all(void)
 {

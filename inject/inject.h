@@ -540,6 +540,13 @@ unsigned hooks_gate(void);
 void hooks_rest(void);
 /* Hooks the pointers that nvtx/ has offered, if any. */
 void nvtx_hook(const struct ct_shm_set *set);
+/* nvtx_tables.c, in a program that already runs: hooks pointers of NVTX that are NULL, if there are
+ * any, or sets them to NULL again. */
+void nvtx_tables_hook(const struct ct_shm_set *set);
+void nvtx_tables_unhook(void);
+/* Returns what to put into a pointer that is NULL: calls are recorded, and then do what real does.
+ * NULL: they are not to be recorded. */
+void *hook_alone(const struct ct_shm_set *set, const char *name, void *real);
 /* Calls through a pointer of that name, which is not the driver's. */
 void hook_place(const struct ct_shm_set *set, const char *name, void **at, void *real);
 /* The next tracer gets only the functions that are hooked for it. */

@@ -367,6 +367,8 @@ static int connect_and_hook(struct process *p, uint32_t how, bool first)
 			hook_all(p->set, how == CT_SHM_PRELOAD && !p->set->probed, &cnt);
 		if (first)
 			nvtx_hook(p->set);
+		if (first && how == CT_SHM_LATE)
+			nvtx_tables_hook(p->set);
 		if (p->set->nv.wanted)
 			cnt.nv = nv_hook();
 		err = hooked(fd, &cnt);
@@ -412,6 +414,7 @@ static struct process *pages(void)
 void process_unhook(void)
 {
 	unhook_all();
+	nvtx_tables_unhook();
 	nv_unhook();
 	nccl_unhook();
 }

@@ -150,7 +150,7 @@ void settings__fill(struct settings *s)
 		if (s->only_gpu || !fn || !is_reached(fn))
 			continue;
 		if (!fnset__wanted(s->fns, id) || is_left_to_probes(s, id)) {
-			if (s->late && fn->api == API_CUDA && report_name(s, id, fn->symbol))
+			if (s->late && fn->api != API_NCCL && report_name(s, id, fn->symbol))
 				s->set->specs[id].of.level = CT_LEVEL_GONE;
 			continue;
 		}

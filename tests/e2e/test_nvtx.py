@@ -4,10 +4,13 @@
 """--nvtx: ranges and marks of a program must be the same by uprobes and in the process, with the range of each call. Unknown data is
 counted and reported, and another tool still receives its callbacks."""
 import collections
+import contextlib
 import json
 import os
+import platform
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -170,26 +173,61 @@ def test_exports_that_request_a_tool(tmp_path, built, probe):
     assert counts == [direct.count(name) for name in ("ranges", "marks", "unbalanced", "unfinished", "too_many")]
 
 
-def test_late(tmp_path, built, running):
-    """A program that already runs must be traced by real exports."""
-    needs_tracing()
-    path = tmp_path / "late.jsonl"
-    program = subprocess.Popen([built + "/ranges", "late"], env={**os.environ, **ENV, "NVTX_EXPORTS": built + "/libnvToolsExt.so.1"},
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert program.stdout.readline() == "ready\n"
-        tracer = subprocess.Popen([CUDATRACE, "-q", "--nvtx", "--jsonl", str(path), "-p", str(program.pid)], stderr=subprocess.PIPE, text=True)
-        until(lambda: path.exists() and '"type":"library"' in path.read_text() or '"libraries":[{' in path.read_text() if path.exists() else False)
-        program.stdin.write("\n")
-        program.stdin.close()
-        program.wait(60)
-        assert tracer.wait(60) == 0, tracer.stderr.read()
-    finally:
-        program.kill()
-    t = Trace(path)
+@contextlib.contextmanager
+def waiting(*command, **env):
+    """A program that continues after a line on stdin, and must then end well."""
+    with subprocess.Popen(command, env={**os.environ, **ENV, **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        try:
+            assert p.stdout.readline() == "ready\n"
+            yield p
+            p.communicate("\n", 60)
+            assert p.returncode == 0
+        finally:
+            p.kill()
+
+
+def tracer_of(p, path, is_ready, *args):
+    tracer = subprocess.Popen([CUDATRACE, "-q", "--jsonl", str(path), "-p", str(p.pid), *args], stderr=subprocess.PIPE, text=True)  # pylint: disable=consider-using-with
+    until(lambda: path.exists() and re.search(is_ready, path.read_text()))
+    return tracer
+
+
+def late_ranges(t):
     names = collections.Counter(e.get("text") for e in t.ev if e["type"] == "range")
     assert names == {"outer": 1, "inner": 1, "marked": 1, "marked, too": 1}
     assert {e["size"] - 1000: e.get("range") for e in t.calls if e["symbol"] == "cuMemAlloc_v2"} == {1: "outer", 2: "inner", 3: "outer", 4: None}
+    return True
+
+
+def test_late(tmp_path, built):
+    """A program that already runs must be traced by real exports."""
+    needs_tracing()
+    path = tmp_path / "late.jsonl"
+    with waiting(built + "/ranges", "late", NVTX_EXPORTS=built + "/libnvToolsExt.so.1") as p:
+        tracer = tracer_of(p, path, r'"type":"library"|"libraries":\[{', "--nvtx")
+    assert tracer.wait(60) == 0, tracer.stderr.read()
+    assert late_ranges(Trace(path))
+
+
+@pytest.mark.parametrize("exports", [False, True])
+def test_late_in_process(tmp_path, built, exports):
+    """With the library in a running program, NVTX of headers has ranges, too: a tracer that ends, one without --nvtx, and one that sees all. Exports
+    keep their probes."""
+    needs_tracing()
+    if platform.machine() != "x86_64":
+        pytest.skip("only programs on x86-64 can be entered")
+    env = {"NVTX_EXPORTS": built + "/libnvToolsExt.so.1"} if exports else {}
+    with waiting(built + "/ranges", "late", **env) as p:
+        for n, more in enumerate((["--nvtx"], [], ["--nvtx"])):
+            path = tmp_path / f"{n}.jsonl"
+            tracer = tracer_of(p, path, r'"id":56\d{13},', "--probe=inject", *more)
+            if n < 2:
+                tracer.send_signal(signal.SIGTERM)
+                assert tracer.wait(60) == 0 and not tracer.stderr.read() and "range" not in {e["type"] for e in Trace(path).ev}
+    assert tracer.wait(60) == 0 and not tracer.stderr.read()
+    t = Trace(path)
+    assert t.accounts() and late_ranges(t) and t.end["nvtx_unbalanced"] == 1  # its own
+    assert all(e["id"] >> 48 == 2 for e in t.calls if e["symbol"] == "cuMemAlloc_v2")
 
 
 @pytest.mark.parametrize("probe", HOW)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * As much of an NVTX 3 client as the tests need, where NVIDIA's headers are not there: it looks for
- * a tool at the first call, as those do, and does nothing for good when there is none. With
+ * a tool at the first call, as those do, and does nothing for good when there is none. Its pointers
+ * are in a structure of the same layout. With
  * NVTX_EXPORTS functions are those of a library of that name instead, as with NVTX 2. With
  * -DCLIENT_API= it is such a library itself, which looks for a tool, as CuPy's is.
  */
@@ -80,16 +81,47 @@ typedef struct {
 
 static void client_init(void);
 
-#define POINTER(ret, name, table, n, params, args, alone)                                          \
-	static ret client_first_##name params;                                                     \
-	static ret(*client_##name) params = client_first_##name;
-CLIENT(POINTER)
+typedef void (*client_fn)(void);
+static int client_module(int module, client_fn ***table, unsigned *cnt);
+static void client_version(uint32_t version);
+
+/* Of functions of table 1 and 5. */
+#define CLIENT_AT(table, n)				   ((table) == 1 ? (n)-1 : 43 + (n)-1)
+#define FIRST_OF(ret, name, table, n, params, args, alone) static ret client_first_##name params;
+CLIENT(FIRST_OF)
+#define FN_OF(ret, name, table, n, params, args, alone)                                            \
+	[CLIENT_AT(table, n)] = (client_fn)client_first_##name,
+#define CORE_OF(n) &client_globals.fns[n]
+static struct {
+	volatile uint32_t state;
+	struct client_callbacks {
+		size_t size;
+		int (*module)(int, client_fn ***, unsigned *);
+	} callbacks;
+	struct {
+		size_t size;
+		uint32_t version, reserved;
+		void (*set)(uint32_t);
+	} version;
+	client_fn fns[64], *core[17];
+} client_globals = {
+	.callbacks = {sizeof(struct client_callbacks), client_module},
+	.version = {24, NVTX_VERSION, 0, client_version},
+	.fns = {CLIENT(FN_OF)},
+	.core = {NULL, CORE_OF(0), CORE_OF(1), CORE_OF(2), CORE_OF(3), CORE_OF(4), CORE_OF(5),
+		 CORE_OF(6), CORE_OF(7), CORE_OF(8), CORE_OF(9), CORE_OF(10), CORE_OF(11),
+		 CORE_OF(12), CORE_OF(13), CORE_OF(14), NULL},
+};
+#define CLIENT_FN(table, n) client_globals.fns[CLIENT_AT(table, n)]
 #define FIRST(ret, name, table, n, params, args, alone)                                            \
 	CLIENT_API ret name params                                                                 \
 	{                                                                                          \
-		if (!client_##name)                                                                \
+		ret(*fn) params =                                                                  \
+			(ret(*) params)__atomic_load_n(&CLIENT_FN(table, n), __ATOMIC_RELAXED);    \
+                                                                                                   \
+		if (!fn)                                                                           \
 			return alone;                                                              \
-		return client_##name args;                                                         \
+		return fn args;                                                                    \
 	}                                                                                          \
 	static ret client_first_##name params                                                      \
 	{                                                                                          \
@@ -98,10 +130,14 @@ CLIENT(POINTER)
 	}
 CLIENT(FIRST)
 
-typedef void (*client_fn)(void);
 static client_fn *client_tables[8][17] = {
-#define SLOT(ret, name, table, n, params, args, alone) [table][n] = (client_fn *)&client_##name,
+#define SLOT(ret, name, table, n, params, args, alone) [table][n] = &CLIENT_FN(table, n),
 	CLIENT(SLOT)};
+
+static void client_version(uint32_t version)
+{
+	(void)version;
+}
 
 static int client_module(int module, client_fn ***table, unsigned *cnt)
 {
@@ -114,12 +150,7 @@ static int client_module(int module, client_fn ***table, unsigned *cnt)
 
 static const void *client_table(uint32_t id)
 {
-	static const struct {
-		size_t size;
-		int (*module)(int, client_fn ***, unsigned *);
-	} callbacks = {sizeof(callbacks), client_module};
-
-	return id == 1 ? &callbacks : NULL;
+	return id == 1 ? &client_globals.callbacks : NULL;
 }
 
 static void client_init(void)
@@ -135,10 +166,11 @@ static void client_init(void)
 	(void)ok;
 #define SETTLE(ret, name, table, n, params, args, alone)                                           \
 	if (exports && lib)                                                                        \
-		client_##name = (ret(*) params)dlsym(lib, #name);                                  \
-	if (client_##name == client_first_##name)                                                  \
-		client_##name = NULL;
+		CLIENT_FN(table, n) = (client_fn)dlsym(lib, #name);                                \
+	if (CLIENT_FN(table, n) == (client_fn)client_first_##name)                                 \
+		CLIENT_FN(table, n) = NULL;
 	CLIENT(SETTLE)
+	client_globals.state = 2;
 }
 
 #endif /* TESTS_NVTX_CLIENT_H */

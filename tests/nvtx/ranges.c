@@ -8,6 +8,7 @@
 #endif
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 static int (*alloc)(uint64_t *, size_t);
-static int (*free_it)(uint64_t);
+static int (*free_it)(uint64_t), (*sync_all)(void);
 
 /* A call that its size names. */
 static void call(unsigned n)
@@ -41,6 +42,7 @@ static void cuda(void)
 		exit(3);
 	alloc = (int (*)(uint64_t *, size_t))dlsym(lib, "cuMemAlloc_v2");
 	free_it = (int (*)(uint64_t))dlsym(lib, "cuMemFree_v2");
+	sync_all = (int (*)(void))dlsym(lib, "cuCtxSynchronize");
 }
 
 static nvtxEventAttributes_t event_of(const char *text)
@@ -216,17 +218,20 @@ int main(int argc, char **argv)
 	int cnt = argc > 2 ? atoi(argv[2]) : 1;
 	const char *what = argc > 1 ? argv[1] : "all";
 	bool all = !strcmp(what, "all");
+	struct pollfd in = {.events = POLLIN};
 
 	/* A range may begin before the driver is there. */
 	if (!strcmp(what, "early"))
 		nvtxRangePushA("early");
-	/* For a late attach: exports exist, and calls wait for a line on stdin. */
+	/* For a late attach: exports exist, and calls wait for a line on stdin. A library may enter
+	 * at each call meanwhile. */
 	if (!strcmp(what, "late")) {
 		nvtxMarkA("before");
 		cuda();
 		puts("ready");
 		fflush(stdout);
-		(void)!getchar();
+		while (!poll(&in, 1, 20))
+			sync_all();
 	} else {
 		cuda();
 	}
