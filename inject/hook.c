@@ -86,8 +86,10 @@ bool hooks_match(const struct ct_shm_set *set)
 	for (uint32_t id = 0; id < CT_MAX_FUNCS; id++) {
 		const char *name =
 			inject_hooks[id].real ? name_of(set, inject_hooks[id].func_id) : NULL;
+		/* Those of hook_alone() are not called unless they are wanted. */
+		bool is_alone = !funcs[id].slot && !funcs[id].entry;
 
-		if (inject_hooks[id].real && (!name || name_hash(name) != funcs[id].name))
+		if (inject_hooks[id].real && (name ? name_hash(name) != funcs[id].name : !is_alone))
 			return false;
 	}
 	return true;

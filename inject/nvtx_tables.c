@@ -148,15 +148,20 @@ static bool keep(struct globals *at)
 	       copy(&now, (uintptr_t)at, sizeof(now)) && is_table(&now, at);
 }
 
+/* Another tool's pointers stay. to: NULL at the end. */
+static void set_pointer(void **at, void *to)
+{
+	void *now = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	if (now != to && (!now || is_thunk(now)))
+		__atomic_compare_exchange_n(at, &now, to, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED);
+}
+
 static void set_pointers(struct globals *g)
 {
-	for (unsigned i = 0; i < FUNC_CNT; i++) {
-		void *none = NULL;
-
-		if (thunks[i])
-			__atomic_compare_exchange_n(&g->pointers[funcs[i].at], &none, thunks[i],
-						    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	}
+	for (unsigned i = 0; i < FUNC_CNT; i++)
+		set_pointer(&g->pointers[funcs[i].at], thunks[i]);
 }
 
 static bool is_known(const struct globals *at)
@@ -199,10 +204,11 @@ void nvtx_tables_hook(const struct ct_shm_set *set)
 		thunks[i] = hook_alone(set, funcs[i].name, funcs[i].real);
 		is_wanted |= thunks[i] != NULL;
 	}
-	if (!is_wanted)
-		return;
+	/* A tracer that was killed has left its own. */
 	for (unsigned i = 0; i < table_cnt; i++)
 		set_pointers(tables[i]);
+	if (!is_wanted)
+		return;
 	/* Other threads may wait for the loader's lock, so nothing is read meanwhile. */
 	range_cnt = 0;
 	objects_each(add_ranges, NULL);
@@ -212,14 +218,7 @@ void nvtx_tables_hook(const struct ct_shm_set *set)
 
 void nvtx_tables_unhook(void)
 {
-	for (unsigned k = 0; k < table_cnt; k++) {
-		for (unsigned i = 0; i < FUNC_CNT; i++) {
-			void **at = &tables[k]->pointers[funcs[i].at];
-			void *now = __atomic_load_n(at, __ATOMIC_RELAXED);
-
-			if (is_thunk(now))
-				__atomic_compare_exchange_n(at, &now, NULL, false, __ATOMIC_RELEASE,
-							    __ATOMIC_RELAXED);
-		}
-	}
+	for (unsigned k = 0; k < table_cnt; k++)
+		for (unsigned i = 0; i < FUNC_CNT; i++)
+			set_pointer(&tables[k]->pointers[funcs[i].at], NULL);
 }
