@@ -9,8 +9,8 @@
  *
  * --stalls (stalls.c) uses the same subscription and thread.
  */
-#include "cupti.h"
 #include "gate.h"
+#include "gpu_priv.h"
 #include "stalls.h"
 
 #include <errno.h>
@@ -32,16 +32,8 @@
 #define WAIT_NS 20000000ull
 /* Links of /proc/self/task: two, one of the main thread, and one of ours. */
 #define TASK_LINKS 4
-/* Size of a buffer: 500,000 kernels per second fill one in 10 ms. With CUPTI 13 each thread has
- * one. */
-#define BUF_SZ	   (1u << 20)
-#define BUFS_BEGIN 8
-#define BUFS_MAX   64
-#define DISCARD_SZ (256u << 10)
 /* Calls whose records may still arrive, indexed by the low bits of their numbers. */
 #define CALLS_LOG 18
-/* Maximum time that records wait while the tracer does not read; the program does not wait. */
-#define ROOM_MAX_NS 2000000000ull
 /* Maximum time that the program's end waits for the last records. */
 #define END_MAX_NS 3000000000ull
 /* A larger change in a second than NTP makes: the clock was set. */
@@ -74,27 +66,18 @@ static struct {
 	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
 	bool has_thread, has_exit;
 	struct gpu_query *calls;
-	uint8_t *bufs[BUFS_MAX];
-	size_t valid[BUFS_MAX];
-	uint64_t free, full; /* a bit each */
-	uint32_t buf_cnt, requested, completed;
-	uint64_t discarded, dropped;
 	uint32_t bell, state;
-	bool times;	     /* --gpu-time */
-	uint64_t mask;	     /* blocked signals of the thread that started ours */
-	uint64_t devices;    /* one bit each: its description has been sent */
-	int64_t offset;	     /* CUPTI's clock minus CLOCK_MONOTONIC */
-	uint64_t sent[4096]; /* names, by their hash */
-	uint32_t sent_cnt;
+	bool times;	/* --gpu-time */
+	uint64_t mask;	/* blocked signals of the thread that started ours */
+	int64_t offset; /* CUPTI's clock minus CLOCK_MONOTONIC */
 } gpu;
-static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
 
 static struct ct_shm_gpu *shm_gpu(void)
 {
 	return &gpu.p->shm->gpu;
 }
 
-static void ring_bell(void)
+void gpu_ring_bell(void)
 {
 	__atomic_fetch_add(&gpu.bell, 1, __ATOMIC_RELEASE);
 	sys(SYS_futex, &gpu.bell, FUTEX_WAKE_PRIVATE, 1);
@@ -166,178 +149,7 @@ static bool call_of(uint32_t correlation, uint64_t *ns, uint32_t *tid)
 	return __atomic_load_n(&a->correlation, __ATOMIC_RELAXED) == correlation;
 }
 
-static uint8_t *buf_map(int flags)
-{
-	return sys_map(BUF_SZ, flags);
-}
-
-static uint8_t *buf_new(void)
-{
-	uint32_t i = __atomic_load_n(&gpu.buf_cnt, __ATOMIC_RELAXED);
-
-	do
-		if (i == BUFS_MAX)
-			return NULL;
-	while (!__atomic_compare_exchange_n(&gpu.buf_cnt, &i, i + 1, false, __ATOMIC_ACQ_REL,
-					    __ATOMIC_RELAXED));
-	return gpu.bufs[i] = buf_map(0);
-}
-
-static void request(uint8_t **buf, size_t *size, size_t *max)
-{
-	uint64_t free = __atomic_load_n(&gpu.free, __ATOMIC_ACQUIRE);
-
-	__atomic_fetch_add(&gpu.requested, 1, __ATOMIC_RELAXED);
-	*max = 0;
-	*size = BUF_SZ;
-	while (free) {
-		int i = __builtin_ctzll(free);
-
-		if (!__atomic_compare_exchange_n(&gpu.free, &free, free & ~(1ull << i), false,
-						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-			continue;
-		*buf = gpu.bufs[i];
-		return;
-	}
-	*buf = buf_new();
-	if (*buf)
-		return;
-	/* Never NULL: CUPTI before 12.9 crashed on it (Kineto). */
-	*buf = discard;
-	*size = sizeof(discard);
-}
-
-static void complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, size_t valid)
-{
-	size_t dropped = 0;
-
-	__atomic_fetch_add(&gpu.completed, 1, __ATOMIC_RELAXED);
-	if (gpu.cupti.ActivityGetNumDroppedRecords &&
-	    !gpu.cupti.ActivityGetNumDroppedRecords(ctx, stream, &dropped))
-		__atomic_fetch_add(&gpu.dropped, dropped, __ATOMIC_RELAXED);
-	if (buf == discard) {
-		__atomic_fetch_add(&gpu.discarded, valid, __ATOMIC_RELAXED);
-		return;
-	}
-	for (unsigned i = 0; i < BUFS_MAX; i++) {
-		if (gpu.bufs[i] != buf)
-			continue;
-		gpu.valid[i] = valid < size ? valid : size;
-		__atomic_fetch_or(&gpu.full, 1ull << i, __ATOMIC_RELEASE);
-		ring_bell();
-		return;
-	}
-}
-
 /* --- our thread: sends records --- */
-
-bool gpu_send(struct thread *t, const struct ct_rec *rec)
-{
-	uint64_t began = inject_now();
-	void *to;
-
-	for (;;) {
-		/* Shows the tracer that a record is being made; its time is set after this. */
-		busy_set(t, PLACE);
-		to = ring_room(t, rec->size);
-		if (to) {
-			memcpy(to, rec, rec->size);
-			if (rec->kind == CT_REC_GPU_RUN)
-				((struct ct_gpu_run *)to)->sent_ns = inject_now();
-			else
-				((struct ct_rec *)to)->ts_ns = inject_now();
-			ring_send(t, ((struct ct_rec *)to)->size);
-		}
-		busy_clear(t);
-		if (to || inject_now() - began > ROOM_MAX_NS)
-			break;
-		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
-	return to;
-}
-
-static bool send(struct thread *t, const struct ct_rec *rec)
-{
-	bool sent = gpu_send(t, rec);
-
-	shm_gpu()->lost += !sent;
-	return sent;
-}
-
-static uint64_t hash_of(const char *s)
-{
-	uint64_t h = 14695981039346656037ull; /* FNV-1a */
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211ull;
-	return h ? h : 1;
-}
-
-static void forget_names(void)
-{
-	memset(gpu.sent, 0, sizeof(gpu.sent));
-	gpu.sent_cnt = 0;
-}
-
-/* Returns whether it was sent before; from now on it counts as sent. */
-static bool is_known(uint64_t id)
-{
-	const uint32_t mask = sizeof(gpu.sent) / sizeof(*gpu.sent) - 1;
-	uint32_t i = id & mask;
-
-	if (gpu.sent_cnt > mask / 2)
-		forget_names();
-	for (; gpu.sent[i]; i = (i + 1) & mask)
-		if (gpu.sent[i] == id)
-			return true;
-	gpu.sent[i] = id;
-	gpu.sent_cnt++;
-	return false;
-}
-
-uint64_t gpu_send_name(struct thread *t, const char *name)
-{
-	static union {
-		struct ct_name name;
-		uint8_t bytes[sizeof(struct ct_name) + CT_NAME_SZ_MAX];
-	} buf;
-	uint64_t id = hash_of(name);
-	size_t len = strlen(name) + 1;
-
-	if (is_known(id))
-		return id;
-	memset(&buf, 0, sizeof(buf));
-	if (len > CT_NAME_SZ_MAX)
-		len = CT_NAME_SZ_MAX;
-	buf.name.rec.size = sizeof(buf.name) + len;
-	buf.name.rec.kind = CT_REC_NAME;
-	buf.name.rec.flags = CT_NAME_F_GPU;
-	buf.name.rec.tid = t->tid;
-	buf.name.handle = id;
-	buf.name.len = len;
-	memcpy(buf.name.name, name, len - 1);
-	/* It is sent again with the next record. */
-	if (!send(t, &buf.name.rec))
-		forget_names();
-	return id;
-}
-
-/* Once per device that executed something (device numbers are small), before its first execution.
- */
-void gpu_send_device(struct thread *t, uint32_t device)
-{
-	uint32_t redact = gpu.p->set->redact;
-	struct ct_device d;
-
-	if (device >= 64 || gpu.devices >> device & 1 || redact == CT_REDACT_ARGS)
-		return;
-	gpu.devices |= 1ull << device;
-	device_query(&d, device, redact == CT_REDACT_NOTHING);
-	d.rec.tid = t->tid;
-	/* It is sent with the next record. */
-	if (!send(t, &d.rec))
-		gpu.devices &= ~(1ull << device);
-}
 
 static void send_run(struct thread *t, const struct cupti_record *r)
 {
@@ -366,7 +178,7 @@ static void send_run(struct thread *t, const struct cupti_record *r)
 		g.bytes = r->bytes;
 	if (redact == CT_REDACT_NOTHING && r->name)
 		g.name_id = gpu_send_name(t, r->name);
-	send(t, &g.rec);
+	gpu_send_counted(t, &g.rec);
 }
 
 static void send_sum(void *t, const struct cupti_record *r)
@@ -384,26 +196,20 @@ static void on_record(struct thread *t, const struct cupti_record *r)
 		send_run(t, r);
 }
 
+static void on_activity(void *t, const uint8_t *at)
+{
+	struct cupti_record r;
+
+	if (!gpu_read(at, &r))
+		return;
+	shm_gpu()->records++;
+	on_record(t, &r);
+}
+
 static void take(struct thread *t)
 {
-	uint64_t full = __atomic_exchange_n(&gpu.full, 0, __ATOMIC_ACQUIRE);
-
-	for (; full; full &= full - 1) {
-		int i = __builtin_ctzll(full);
-		struct cupti_record r;
-		uint8_t *at = NULL;
-
-		while (gpu.valid[i] &&
-		       !gpu.cupti.ActivityGetNextRecord(gpu.bufs[i], gpu.valid[i], &at)) {
-			if (!gpu_read(at, &r))
-				continue;
-			shm_gpu()->records++;
-			on_record(t, &r);
-		}
-		__atomic_fetch_or(&gpu.free, 1ull << i, __ATOMIC_RELEASE);
-	}
-	shm_gpu()->dropped = __atomic_load_n(&gpu.dropped, __ATOMIC_RELAXED);
-	shm_gpu()->discarded = __atomic_load_n(&gpu.discarded, __ATOMIC_RELAXED);
+	gpu_buffers_take(on_activity, t);
+	gpu_buffers_losses(shm_gpu());
 }
 
 /* CUPTI's clock is CLOCK_REALTIME unless the program sets another (13.0; observed on an H200). */
@@ -460,7 +266,7 @@ static void release(void)
 static void tick(struct thread *t, uint64_t now, uint64_t *flushed)
 {
 	if (now - *flushed >= FLUSH_NS) {
-		if (gpu.requested != gpu.completed)
+		if (gpu_buffers_are_out())
 			flush(0);
 		*flushed = now;
 		if (gpu.sums)
@@ -608,7 +414,7 @@ static void at_end(void *arg)
 	    !__atomic_compare_exchange_n(&gpu.state, &running, STOP, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
 		return;
-	ring_bell();
+	gpu_ring_bell();
 	while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
 	       inject_now() - began < END_MAX_NS)
 		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
@@ -660,7 +466,7 @@ static enum ct_cupti_state enable(uint32_t mode)
 #define CBID(name, number) number,
 #include "cupti_cbids.def"
 	};
-	int err = gpu.cupti.ActivityRegisterCallbacks(request, complete);
+	int err = gpu.cupti.ActivityRegisterCallbacks(gpu_buffer_request, gpu_buffer_complete);
 
 	if (err)
 		return failed("cuptiActivityRegisterCallbacks", err);
@@ -683,16 +489,7 @@ static bool memory(void)
 	if (gpu.calls)
 		return true;
 	gpu.calls = sys_map(sizeof(struct gpu_query) << CALLS_LOG, MAP_POPULATE);
-	if (!gpu.calls)
-		return false;
-	for (unsigned i = 0; i < BUFS_BEGIN; i++) {
-		gpu.bufs[i] = buf_map(MAP_POPULATE);
-		if (!gpu.bufs[i])
-			return false;
-		gpu.buf_cnt = i + 1;
-		gpu.free |= 1ull << i;
-	}
-	return true;
+	return gpu.calls && gpu_buffers_setup(&gpu.cupti);
 }
 
 static enum ct_cupti_state load(const struct ct_shm_set *set)
@@ -757,6 +554,7 @@ void gpu_begin(void)
 		return;
 	gpu.pid = p->pid;
 	gpu.p = p;
+	gpu_send_begin(p);
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
 		exit_set();
@@ -862,20 +660,14 @@ bool gpu_await_end(void)
 /* Resets the state that the previous tracer has left, except for buffers that CUPTI still uses. */
 static void late_reset(struct process *p)
 {
-	uint64_t all = gpu.buf_cnt < 64 ? (1ull << gpu.buf_cnt) - 1 : ~0ull;
-
-	__atomic_or_fetch(&gpu.free, __atomic_exchange_n(&gpu.full, 0, __ATOMIC_ACQ_REL) & all,
-			  __ATOMIC_ACQ_REL);
 	gpu.pid = p->pid;
 	gpu.p = p;
 	gpu.is_late = true;
 	gpu.request = p->gpu_seen;
 	gpu.sums = gpu.request % (1u << CT_SHM_REQUEST_LOG) == CT_GPU_TIME_GRAPHS;
-	/* They are of all requests of this tracer. */
-	gpu.dropped = shm_gpu()->dropped;
-	gpu.discarded = shm_gpu()->discarded;
-	gpu.devices = 0;
-	forget_names();
+	/* Losses are of all requests of this tracer. */
+	gpu_buffers_reset(shm_gpu()->dropped, shm_gpu()->discarded);
+	gpu_send_begin(p);
 	late_alive = p->alive;
 	__atomic_store_n(&gpu.state, RUNNING, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&shm_gpu()->given, 0, __ATOMIC_RELAXED);

@@ -3,15 +3,7 @@
 #ifndef INJECT_STALLS_H
 #define INJECT_STALLS_H
 
-#include "cupti.h"
-#include "inject.h"
-
-/* gpu.c: sends a record through the ring of this thread. Returns false if the ring was full for
- * too long. */
-bool gpu_send(struct thread *t, const struct ct_rec *rec);
-/* Sends a kernel's name if it is new; returns its id. */
-uint64_t gpu_send_name(struct thread *t, const char *name);
-void gpu_send_device(struct thread *t, uint32_t device);
+#include "gpu_priv.h"
 
 /* stalls.c. Returns false if nothing can be sampled; the state is set. */
 bool stalls_setup(const struct cupti *c, void *subscriber, const char *cupti_path);

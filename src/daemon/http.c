@@ -45,13 +45,9 @@
 #define CLIENTS_MAX HTTP_CLIENTS
 /* Limit of one user of this machine, or of one address. */
 #define OF_ONE_MAX  (CLIENTS_MAX / 2)
-#define BACKLOG	    1024
 #define REQUEST_MAX 8192
 /* Time limit of a connection, with its answer. Prometheus waits for 10 s. */
 #define TIME_NS (10 * SEC_NS)
-/* Socket buffers that the kernel may use for a connection. */
-#define RECEIVE_SZ 16384
-#define SEND_SZ	   16384
 /* A client that reads its answer must survive others that do not: a connection is not closed for
  * another one within KEEP_NS of its last progress, in its first KEEP_MAX_NS; before its request has
  * arrived, in its first WAIT_NS. */
@@ -455,57 +451,6 @@ static void on_connection(void *ctx, int fd, const struct sockaddr_storage *from
 	make_place(h);
 }
 
-/* Splits ADDRESS:PORT; false when it is invalid. */
-static bool split(const char *text, char host[128], const char **port)
-{
-	const char *colon = strrchr(text, ':');
-	size_t len = colon ? (size_t)(colon - text) : 0;
-	char *end;
-	long num;
-
-	if (!colon || len >= 128)
-		return false;
-	if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
-		text++;
-		len -= 2;
-	}
-	memcpy(host, text, len);
-	host[len] = '\0';
-	errno = 0;
-	num = strtol(colon + 1, &end, 10);
-	*port = colon + 1;
-	return !errno && *end == '\0' && end > colon + 1 && num >= 0 && num <= 65535;
-}
-
-/* Returns the socket, or -1 and the reason. */
-static int listen_on(const char *host, const char *port, const char **why)
-{
-	const struct evutil_addrinfo hints = {.ai_flags = EVUTIL_AI_PASSIVE,
-					      .ai_socktype = SOCK_STREAM};
-	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
-	struct evutil_addrinfo *ai = NULL;
-	int fd;
-
-	*why = "it is not an address of this machine";
-	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai)
-		return -1;
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* Accepted connections inherit the buffer sizes. */
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) ||
-	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, BACKLOG)) {
-		*why = errno == EADDRINUSE ? "Address already in use: choose "
-					     "another port, or stop the program that listens there"
-					   : strerror(errno);
-		if (fd >= 0)
-			close(fd);
-		fd = -1;
-	}
-	evutil_freeaddrinfo(ai);
-	return fd;
-}
-
 /* In the main thread. */
 static void on_ask(evutil_socket_t fd, short what, void *ctx)
 {
@@ -698,22 +643,10 @@ static void pass_fd(struct http *h, int fd)
 
 bool http__listen(struct http *h, const char *listen)
 {
-	const char *port, *why;
-	char host[128];
-	int fd = NO_FD;
+	int fd = *listen ? listener__bind(listen, "metrics.listen") : NO_FD;
 
-	if (*listen && !split(listen, host, &port)) {
-		err("metrics.listen: '%s' is not an address with a port; write it as "
-		    "127.0.0.1:9464",
-		    listen);
+	if (*listen && fd < 0)
 		return false;
-	}
-	if (*listen)
-		fd = listen_on(host, port, &why);
-	if (*listen && fd < 0) {
-		err("metrics.listen: cannot listen on %s: %s", listen, why);
-		return false;
-	}
 	pass_fd(h, fd);
 	return true;
 }

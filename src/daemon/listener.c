@@ -3,16 +3,24 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <event2/util.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/safe_close.h"
 
 /* Connections accepted in one turn of the loop, and the time after which no more are. */
 #define BATCH	 64
 #define BATCH_NS (SEC_NS / 1000)
+
+#define BACKLOG 1024
+/* Socket buffers that the kernel may use for a connection. */
+#define RECEIVE_SZ 16384
+#define SEND_SZ	   16384
 
 struct listener {
 	struct event *ev, *resume_ev;
@@ -88,4 +96,72 @@ void listener__free(struct listener *d)
 		event_free(d->resume_ev);
 	safe_close(d->fd);
 	free(d);
+}
+
+/* Splits ADDRESS:PORT; false when it is invalid. */
+static bool split(const char *text, char host[128], const char **port)
+{
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : 0;
+	char *end;
+	long num;
+
+	if (!colon || len >= 128)
+		return false;
+	if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
+		text++;
+		len -= 2;
+	}
+	memcpy(host, text, len);
+	host[len] = '\0';
+	errno = 0;
+	num = strtol(colon + 1, &end, 10);
+	*port = colon + 1;
+	return !errno && *end == '\0' && end > colon + 1 && num >= 0 && num <= 65535;
+}
+
+/* Returns the socket, or -1 and the reason. */
+static int listen_on(const char *host, const char *port, const char **why)
+{
+	const struct evutil_addrinfo hints = {.ai_flags = EVUTIL_AI_PASSIVE,
+					      .ai_socktype = SOCK_STREAM};
+	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
+	struct evutil_addrinfo *ai = NULL;
+	int fd;
+
+	*why = "it is not an address of this machine";
+	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai)
+		return -1;
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	/* Accepted connections inherit the buffer sizes. */
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) ||
+	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, BACKLOG)) {
+		*why = errno == EADDRINUSE ? "Address already in use: choose "
+					     "another port, or stop the program that listens there"
+					   : strerror(errno);
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	evutil_freeaddrinfo(ai);
+	return fd;
+}
+
+int listener__bind(const char *address, const char *option)
+{
+	const char *port, *why;
+	char host[128];
+	int fd;
+
+	if (!split(address, host, &port)) {
+		err("%s: '%s' is not an address with a port; write it as 127.0.0.1:9464", option,
+		    address);
+		return -1;
+	}
+	fd = listen_on(host, port, &why);
+	if (fd < 0)
+		err("%s: cannot listen on %s: %s", option, address, why);
+	return fd;
 }
