@@ -161,7 +161,7 @@ static const char *evidence_text(char buf[SECTION_BUF], const struct finding *x,
 #define SECTION_ROWS  "report/advice/findings.section"
 #include "report/section_rows.h"
 
-/* "Calls: cuLaunchKernel (id 12): 5 us without work before its execution; ..." */
+/* "Calls: cuLaunchKernel (id 12): 5 us, without work before its execution; ..." */
 static void print_calls(const struct finding *x, const struct term *term)
 {
 	char text[512] = "";
@@ -170,7 +170,7 @@ static void print_calls(const struct finding *x, const struct term *term)
 	for (unsigned i = 0; i < x->examples.cnt && n < sizeof(text); i++) {
 		const struct step_example *e = &x->examples.of[i];
 
-		n += snprintf(text + n, sizeof(text) - n, "%s%s (id %" PRIu64 "): %s %s",
+		n += snprintf(text + n, sizeof(text) - n, "%s%s (id %" PRIu64 "): %s, %s",
 			      i ? "; " : "", e->fn->name, e->call_id, HUMAN_TIME(e->ns), e->what);
 	}
 	if (x->examples.cnt)
