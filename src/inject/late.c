@@ -292,7 +292,7 @@ static const char *await_end(const struct late_target *t, uint32_t ticket, struc
 }
 
 static const char only_in_handlers[] =
-	"it makes its CUDA calls in signal handlers; use --probe=uprobe";
+	"its CUDA calls seem to come from signal handlers; use --probe=uprobe";
 
 /* The thread goes on only if its filters are still those that were checked, and it is in no signal
  * handler. */
