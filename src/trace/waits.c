@@ -64,6 +64,7 @@ struct waits {
 	unsigned at;	   /* long calls of this look so far */
 	unsigned from;	   /* the first of them that it works for */
 	bool is_late;	   /* its time is used up */
+	bool warned;	   /* that waits are left out */
 	struct user {
 		uint32_t pid;
 		uid_t uid;
@@ -382,10 +383,19 @@ static struct wait *begin(struct waits *w, uint64_t now, const struct seen_threa
 {
 	const uint64_t thread = thread_of(seen->pid, seen->tid);
 	struct user *u = user_of(w, seen->pid);
-	struct wait *x = NULL;
+	struct wait *x;
 
-	if (!u->is_full && wait_in_flight(w->o.tracer->model, seen, f, now, ev) && has_place(w, u))
-		x = wait_table__new(&w->by_thread, &thread);
+	if (u->is_full || !wait_in_flight(w->o.tracer->model, seen, f, now, ev))
+		return NULL;
+	if (!has_place(w, u)) {
+		if (!w->warned)
+			warn("process %u: too many calls wait at the same time (limit %u%s): further waits "
+			     "are not reported until others have ended; this line appears once",
+			     seen->pid, WAITS_MAX, w->o.of_users ? ", half of it per user" : "");
+		w->warned = true;
+		return NULL;
+	}
+	x = wait_table__new(&w->by_thread, &thread);
 	if (!x)
 		return NULL;
 	x->start_ns = f->start_ns;

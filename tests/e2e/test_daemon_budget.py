@@ -91,6 +91,7 @@ def test_hangs(stalls, daemon):
     assert longest < 2, longest
     # The other user has half of the places.
     daemon.until(lambda m: m.total("hanging") >= 512, 20)
+    until(lambda: "further waits are not reported until others have ended" in daemon.said(), 20)
     stalls.begin(1, "hangs", stalls.lib / "libcuda.so.1", first=1)
     daemon.until(lambda m: m.total("hanging") > 900 and m.total("hangs_total") > 812, 20)
     pid = stalls.begun[-1].pid
