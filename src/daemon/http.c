@@ -643,7 +643,7 @@ static void pass_fd(struct http *h, int fd)
 
 bool http__listen(struct http *h, const char *listen)
 {
-	int fd = *listen ? listener__bind(listen, "metrics.listen") : NO_FD;
+	int fd = *listen ? listener__bind(listen) : NO_FD;
 
 	if (*listen && fd < 0)
 		return false;

@@ -149,19 +149,20 @@ static int listen_on(const char *host, const char *port, const char **why)
 	return fd;
 }
 
-int listener__bind(const char *address, const char *option)
+int listener__bind(const char *address)
 {
 	const char *port, *why;
 	char host[128];
 	int fd;
 
 	if (!split(address, host, &port)) {
-		err("%s: '%s' is not an address with a port; write it as 127.0.0.1:9464", option,
+		err("metrics.listen: '%s' is not an address with a port; write it as "
+		    "127.0.0.1:9464",
 		    address);
 		return -1;
 	}
 	fd = listen_on(host, port, &why);
 	if (fd < 0)
-		err("%s: cannot listen on %s: %s", option, address, why);
+		err("metrics.listen: cannot listen on %s: %s", address, why);
 	return fd;
 }

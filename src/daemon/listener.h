@@ -13,8 +13,8 @@ struct sockaddr_storage;
 /* fd: a non-blocking connection, which fn owns. */
 typedef void (*listener_fn)(void *ctx, int fd, const struct sockaddr_storage *from);
 
-/* Returns a socket that listens on ADDRESS:PORT, or -1 after an error message about this option. */
-int listener__bind(const char *address, const char *option);
+/* Returns a socket that listens on ADDRESS:PORT (metrics.listen), or -1 after an error message. */
+int listener__bind(const char *address);
 /* Takes listening_fd, even on failure. NULL: out of memory. */
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn,
 			       void *ctx);
