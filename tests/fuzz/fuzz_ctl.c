@@ -61,6 +61,14 @@ const char *daemon__inject(struct daemon *d, struct dproc *p, bool gently)
 {
 	return "fuzz";
 }
+const char *daemon__gpu_burst(struct daemon *d, struct dproc *p, uint64_t ns)
+{
+	return "fuzz";
+}
+const char *daemon__gpu_status(const struct daemon *d, uint32_t pid)
+{
+	return NULL;
+}
 uint64_t now_ns(void)
 {
 	return 1000000000000;

@@ -70,7 +70,7 @@ static const struct {
 	const char *id, *words;
 	enum unit unit;
 } signs[] = {
-	[NO_SIGN] = {NULL},
+	[NO_SIGN] = {NULL, NULL, SHARE},
 #define SIGN(id, unit, value, known, words) [SIGN_##id] = {#id, words, unit},
 #define DIAGNOSIS(id, kind, title, first, second, third, advice)
 #include "diagnoses.def"
@@ -122,7 +122,7 @@ struct bound {
 };
 #define NONE                                                                                       \
 	{                                                                                          \
-		NO_SIGN                                                                            \
+		NO_SIGN, false, 0                                                                  \
 	}
 #define MIN(sign, bound)                                                                           \
 	{                                                                                          \
