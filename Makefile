@@ -212,7 +212,7 @@ soak: ## run the daemon for SOAK_SECONDS=1200 while processes come and go (root)
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/soak/run.sh $(SOAK_SECONDS)
 
-cluster: ## run CLUSTER_OPTIONS='--daemons 3 --processes 64 --pods 200' with Prometheus on this machine (root)
+cluster: ## daemons and Prometheus on this machine (root): CLUSTER_OPTIONS='--pods 200'
 	$(again) all fake-all
 	$(Q)O='$(abspath $(O))' tests/cluster/run.py $(CLUSTER_OPTIONS)
 

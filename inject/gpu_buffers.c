@@ -18,7 +18,7 @@ static struct {
 	uint32_t cnt, requested, completed;
 	uint64_t discarded, dropped;
 } of;
-static const struct cupti *cupti;
+static const struct cupti *functions;
 static uint8_t discard[DISCARD_SZ] __attribute__((aligned(64)));
 
 static uint8_t *buf_map(int flags)
@@ -67,8 +67,8 @@ void gpu_buffer_complete(void *ctx, uint32_t stream, uint8_t *buf, size_t size, 
 	size_t dropped = 0;
 
 	__atomic_fetch_add(&of.completed, 1, __ATOMIC_RELAXED);
-	if (cupti->ActivityGetNumDroppedRecords &&
-	    !cupti->ActivityGetNumDroppedRecords(ctx, stream, &dropped))
+	if (functions->ActivityGetNumDroppedRecords &&
+	    !functions->ActivityGetNumDroppedRecords(ctx, stream, &dropped))
 		__atomic_fetch_add(&of.dropped, dropped, __ATOMIC_RELAXED);
 	if (buf == discard) {
 		__atomic_fetch_add(&of.discarded, valid, __ATOMIC_RELAXED);
@@ -97,7 +97,7 @@ void gpu_buffers_take(void (*fn)(void *arg, const uint8_t *record), void *arg)
 		int i = __builtin_ctzll(full);
 		uint8_t *at = NULL;
 
-		while (of.valid[i] && !cupti->ActivityGetNextRecord(of.bufs[i], of.valid[i], &at))
+		while (of.valid[i] && !functions->ActivityGetNextRecord(of.bufs[i], of.valid[i], &at))
 			fn(arg, at);
 		__atomic_fetch_or(&of.free, 1ull << i, __ATOMIC_RELEASE);
 	}
@@ -121,7 +121,7 @@ void gpu_buffers_reset(uint64_t dropped, uint64_t discarded)
 
 bool gpu_buffers_setup(const struct cupti *c)
 {
-	cupti = c;
+	functions = c;
 	for (unsigned i = 0; i < BUFS_BEGIN; i++) {
 		of.bufs[i] = buf_map(MAP_POPULATE);
 		if (!of.bufs[i])
