@@ -97,7 +97,8 @@ void gpu_buffers_take(void (*fn)(void *arg, const uint8_t *record), void *arg)
 		int i = __builtin_ctzll(full);
 		uint8_t *at = NULL;
 
-		while (of.valid[i] && !functions->ActivityGetNextRecord(of.bufs[i], of.valid[i], &at))
+		while (of.valid[i] &&
+		       !functions->ActivityGetNextRecord(of.bufs[i], of.valid[i], &at))
 			fn(arg, at);
 		__atomic_fetch_or(&of.free, 1ull << i, __ATOMIC_RELEASE);
 	}

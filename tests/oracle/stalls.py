@@ -169,7 +169,7 @@ def check(lines, report):
         same(at + "sm_share", row.get("sm_share"), min(1, k.sm_us / (wall * k.sms)) if k.sm_us and k.sms else None)
         same(at + "sm_busy", row.get("sm_busy"), min(1, k.sm_us * 1000 / (k.gpu_ns * k.sms)) if k.sm_us and k.sms and k.gpu_ns else None)
         signs = signs_of(k, gbps, blocks[by_name], tails.get(by_name))
-        same(at + "access_bytes", row.get("access_bytes"), signs.get("access_bytes"))
+        same(at + "access_bytes", row.get("access_bytes"), int(signs["access_bytes"] + 0.5) if "access_bytes" in signs else None)
         should = diagnoses_of(signs)
         same(at + "diagnoses", [d["diagnosis"] for d in row["diagnoses"]], [name for _, name, _ in should])
         for d, (_, name, values) in zip(row["diagnoses"], should):
