@@ -27,6 +27,7 @@
 
 /* Processes that are known at a time; children of others are not looked for. */
 #define PROCESSES_MAX 8192
+#define COMM_SZ	      16
 #define TURN_NS	      4000000ull
 #define ROUND_NS      50000000ull
 #define SHARE	      50 /* the search takes at most this part of the time */
@@ -35,9 +36,9 @@
 
 struct known {
 	pid_t pid;
-	char comm[16];	   /* another name: it has executed another program */
-	uint64_t since_ns; /* of the program */
-	uint64_t next_ns;  /* next look at its mappings; UINT64_MAX: it is reported */
+	char comm[COMM_SZ]; /* another name: it has executed another program */
+	uint64_t since_ns;  /* of the program */
+	uint64_t next_ns;   /* next look at its mappings; UINT64_MAX: it is reported */
 };
 
 struct unreached {
@@ -214,31 +215,42 @@ static uint64_t wait_for(uint64_t age, uint64_t took)
 	return clamp(took * SHARE, wait, age > wait ? age : wait);
 }
 
+/* Returns false if the process is gone. */
+static bool read_name(pid_t pid, char name[COMM_SZ + 1])
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	if (!read_file(path, name, COMM_SZ + 1))
+		return false;
+	name[strcspn(name, "\n")] = '\0';
+	return true;
+}
+
 static void look_at_maps(struct unreached *u, struct known *k, uint64_t now)
 {
 	struct found f = {0};
 	const struct why *why = why_unreached(u, k->pid, &f);
+	char name[COMM_SZ + 1];
 
-	if (why) {
+	if (!why) {
+		k->next_ns = now + wait_for(now - k->since_ns, now_ns() - now);
+	} else if (!read_name(k->pid, name) || !strcmp(name, k->comm)) {
 		report(u, k, &f, why, now);
 		k->next_ns = UINT64_MAX;
-	} else {
-		k->next_ns = now + wait_for(now - k->since_ns, now_ns() - now);
-	}
+	} /* else the mappings are those of another program, which the next look finds */
 }
 
 /* Returns false if the process is gone. */
 static bool look_at(struct unreached *u, unsigned i, uint64_t now)
 {
 	struct known *k = &u->known[i];
-	char path[32], comm[sizeof(k->comm) + 1];
+	char name[COMM_SZ + 1];
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", k->pid);
-	if (!read_file(path, comm, sizeof(comm)))
+	if (!read_name(k->pid, name))
 		return false;
-	comm[strcspn(comm, "\n")] = '\0';
-	if (strcmp(comm, k->comm) != 0 || !k->since_ns) {
-		snprintf(k->comm, sizeof(k->comm), "%.15s", comm);
+	if (strcmp(name, k->comm) != 0 || !k->since_ns) {
+		snprintf(k->comm, sizeof(k->comm), "%.15s", name);
 		k->since_ns = now;
 		k->next_ns = 0;
 	}

@@ -107,6 +107,8 @@ def test_sandbox(running, tmp_path, program):
     with tracing(running, tmp_path, program=program) as (pid, command):
         assert rights(pid) == confined(TRACES) and rights(command)[4:] == ["0", "0"]
         until(lambda: readers_are_confined(pid))
+        # A new process has the name of its parent until it sets its own.
+        until(lambda: all(len(processes(pid, "cudatrace-" + name)) == 1 for name in ("guard", "links")))
         (guard,), (links,) = (processes(pid, "cudatrace-" + name) for name in ("guard", "links"))
         until(lambda: rights(guard) == confined([KILL, BPF]))
         # The others are dropped with its first library.
