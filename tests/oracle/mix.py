@@ -15,6 +15,8 @@ import threading
 PTX = b".version 6.0\n.target sm_60\n.address_size 64\n" + b"".join(
     b".visible .entry %s(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)\n{\n\tret;\n}\n" % n for n in (b"_Z4stepv", b"_Z5otheri", b"plain"))
 U64, P = ctypes.c_uint64, ctypes.c_void_p
+# A wait for the context fails, and ends other threads' captures.
+CAPTURES = threading.Lock()
 
 
 def made(call, *args):
@@ -108,7 +110,8 @@ class Worker(threading.Thread):
             cu.cuEventRecord(self.event, self.stream)
             cu.cuEventSynchronize(self.event)
         elif way == 2:
-            cu.cuCtxSynchronize()
+            with CAPTURES:
+                cu.cuCtxSynchronize()
         else:
             cu.cuStreamWaitEvent(self.stream, self.event, 0)
 
@@ -134,13 +137,14 @@ class Worker(threading.Thread):
     def capture(self):
         """A copy, an allocation and launches that become nodes; then replays of the graph."""
         cu, graph, run, p = self.cu, P(), P(), P()
-        assert cu.cuStreamBeginCapture_v2(self.stream, 2) == 0
-        for _ in range(self.rng.randrange(1, 4)):
-            self.launch(self.stream)
-        cu.cuMemcpyDtoDAsync_v2(self.device, self.device, U64(512), self.stream)
-        if self.rng.random() < 0.5 and cu.cuMemAllocAsync(ctypes.byref(p), U64(4096), self.stream) == 0:
-            cu.cuMemFreeAsync(p, self.stream)
-        assert cu.cuStreamEndCapture(self.stream, ctypes.byref(graph)) == 0
+        with CAPTURES:
+            assert cu.cuStreamBeginCapture_v2(self.stream, 2) == 0
+            for _ in range(self.rng.randrange(1, 4)):
+                self.launch(self.stream)
+            cu.cuMemcpyDtoDAsync_v2(self.device, self.device, U64(512), self.stream)
+            if self.rng.random() < 0.5 and cu.cuMemAllocAsync(ctypes.byref(p), U64(4096), self.stream) == 0:
+                cu.cuMemFreeAsync(p, self.stream)
+            assert cu.cuStreamEndCapture(self.stream, ctypes.byref(graph)) == 0
         assert cu.cuGraphInstantiateWithFlags(ctypes.byref(run), graph, U64(0)) == 0
         for _ in range(self.rng.randrange(4)):
             cu.cuGraphLaunch(run, self.stream)
