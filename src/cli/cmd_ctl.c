@@ -5,6 +5,7 @@
 #include "daemon/ctl.h"
 #include "daemon/daemon.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +94,10 @@ int cmd_ctl(const struct opts *o)
 	status = is_error(text);
 	if (status)
 		err("%s", text);
-	else
-		fputs(text, stdout);
+	else if (fputs(text, stdout) < 0 || fflush(stdout)) {
+		err("cannot write the answer to standard output: %s", strerror(errno));
+		status = 1;
+	}
 	free(text);
 	return status;
 }

@@ -122,6 +122,7 @@ int top_print(const struct top_stats *r, bool json)
 
 	if (!view__of_procs(&s, r, procs_order))
 		ret = -ENOMEM;
+	errno = 0;
 	if (json) {
 		o = out__memory();
 		if (o) {
@@ -134,6 +135,6 @@ int top_print(const struct top_stats *r, bool json)
 	}
 	view__free(&s);
 	if (fflush(stdout) || ferror(stdout))
-		ret = -EIO;
+		ret = errno ? -errno : -EIO;
 	return ret;
 }

@@ -5,7 +5,9 @@
 #include "stats.h"
 #include "screen.h"
 #include "util/clock.h"
+#include "util/log.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ struct top {
 	struct screen screen;
 	uint64_t due_ns; /* 0: nothing was read yet */
 	uint64_t tables; /* tables still to be printed */
+	bool has_failed; /* a table could not be written */
 };
 
 static int on_open(struct session_view *v, struct session *s)
@@ -64,8 +67,16 @@ static void begin(struct top *t, uint64_t now)
 
 static void print(struct top *t, uint64_t now)
 {
+	int ret;
+
 	stats__read(&t->rows, now);
-	if (top_print(&t->rows, t->o->json))
+	ret = top_print(&t->rows, t->o->json);
+	if (ret && ret != -EPIPE && !t->has_failed) {
+		err("cannot write the table to standard output: %s: free space there, or send it elsewhere",
+		    strerror(-ret));
+		t->has_failed = true;
+	}
+	if (ret)
 		session__stop(t->session, NO_OUTPUT);
 	else if (!--t->tables)
 		session__stop(t->session, ENOUGH);
@@ -130,5 +141,5 @@ int top_run(const struct session_opts *trace, const struct top_opts *o)
 		screen__close(&t.screen);
 		tty__close(&t.tty);
 	}
-	return status;
+	return status ?: t.has_failed;
 }

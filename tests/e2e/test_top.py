@@ -76,6 +76,19 @@ def test_status_is_the_commands():
     assert ran.status == 7 and "0 processes, 0 calls" in ran.out, ran
 
 
+@pytest.mark.parametrize("probe", ["uprobe", "inject"])
+@pytest.mark.parametrize("options", [["--once"], ["--json", "--tables", "2"]])
+def test_full_output(probe, options):
+    """A table that cannot be written is an error; a reader that has gone is not."""
+    if probe == "uprobe":
+        needs_tracing()
+    top = [CUDATRACE, "top", "--probe=" + probe, *options, "--interval", "0.2", "--", *SAMPLE]
+    ran = Ran(["sh", "-c", '"$@" >/dev/full', "sh", *top], env=ENV)
+    assert ran.status == 1 and ran.err.count("cannot write the table to standard output: No space left on device") == 1, ran
+    ran = Ran(["sh", "-c", '{ "$@"; echo $? >&2; } | true', "sh", *top], env=ENV)
+    assert "cannot write" not in ran.err, ran
+
+
 @pytest.fixture(scope="module")
 def program():
     needs_tracing()
