@@ -8,6 +8,7 @@
  */
 #include "inject.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -30,6 +31,9 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 		cnt = 2;
 	}
 	n = sys(SYS_process_vm_readv, inject_process->pid, &here, 1, there, cnt, 0);
+	/* The process's id is that of its main thread, which may have ended. */
+	if (n == -ESRCH)
+		n = sys(SYS_process_vm_readv, sys(SYS_gettid), &here, 1, there, cnt, 0);
 	return n < 0 ? 0 : n;
 }
 

@@ -315,6 +315,40 @@ def test_linked(driver, how):
     assert Trace(folder + "/trace.jsonl").sym == {"cuInit": 1, "cuDevicePrimaryCtxRetain": 1, "cuCtxSetCurrent": 1, "cuMemAlloc_v2": 10, "cuDriverGetVersion": 1}
 
 
+WITHOUT_MAIN = """
+#include <pthread.h>
+#include <string.h>
+int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *), cuModuleLoadData(void **, const void *);
+int cuModuleGetFunction(void **, void *, const char *);
+int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static void *work(void *main_thread)
+{
+	static const char ptx[] = ".version 6.0\\n.target sm_60\\n.address_size 64\\n.visible .entry _Z4stepv()\\n{\\n\\tret;\\n}\\n";
+	void *ctx, *module, *f;
+	pthread_join(*(pthread_t *)main_thread, NULL);
+	return (void *)(long)(cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx) || cuModuleLoadData(&module, ptx) ||
+			      cuModuleGetFunction(&f, module, strdup("_Z4stepv")) || cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+}
+int main(void)
+{
+	static pthread_t self, other;
+	self = pthread_self();
+	pthread_create(&other, NULL, work, &self);
+	pthread_exit(NULL);
+}
+"""
+
+
+def test_main_thread_has_ended(tmp_path):
+    """A process's id finds no memory when its main thread is gone."""
+    (tmp_path / "z.c").write_text(WITHOUT_MAIN)
+    subprocess.run([*CC, "-o", tmp_path / "z", tmp_path / "z.c", f"-L{FAKE}", "-lcuda", "-lpthread"], check=True)
+    ran, folder = trace("without-main", str(tmp_path / "z"), driver="fake")
+    calls = {e["symbol"]: e for e in Trace(folder + "/trace.jsonl").calls}
+    assert ran.status == 0 and ran.err == "", ran
+    assert calls["cuModuleGetFunction"]["args"]["name"] == "_Z4stepv" and calls["cuLaunchKernel"]["kernel"] == "step()"
+
+
 def said(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
 
