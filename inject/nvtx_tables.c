@@ -2,8 +2,8 @@
 /*
  * NVTX in a program that already runs. NVTX 3 consists of headers. Each program or library that
  * includes them has a structure of function pointers. It has looked for a tool at its first call,
- * found none, and set the pointers to NULL. This finds these structures in the data of objects and
- * sets the pointers. The layout is that of NVTX 3.0 to 3.2.
+ * found none, and set the pointers to NULL. The code below finds these structures in the data of
+ * objects, and sets the pointers. The layout is that of NVTX 3.0 to 3.2.
  *
  * Libraries that export NVTX's functions have probes on them instead.
  */
@@ -34,7 +34,7 @@ struct globals {
 };
 _Static_assert(sizeof(struct globals) == 48 + (POINTER_CNT + CORE_CNT + 2) * 8, "nvtxGlobals");
 
-/* What they return instead of what they do without a tool. Handles and ids must differ. */
+/* What the hooked functions return to the program. Handles and ids must differ. */
 static int no_level(void)
 {
 	return -2; /* NVTX_NO_PUSH_POP_TRACKING */

@@ -23,7 +23,7 @@ struct stall_reasons {
 	uint8_t reason[STALL_REASONS_MAX], is_not_issued[STALL_REASONS_MAX];
 };
 
-/* What is sampled of a device. */
+/* A device whose warps are sampled. */
 struct stall_device {
 	uint32_t sm_cnt, clock_khz, period;
 };

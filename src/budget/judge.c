@@ -77,7 +77,7 @@ int perf_budget__measure(struct perf_budget *b, enum budget_side side, const cha
 		bool measured = values__get(v, l->row->path, l->name, l->of, &x);
 
 		l->runs[side].not_traced = l->runs[side].not_traced ?: option;
-		/* What an option left out is at least 0. */
+		/* Calls that an option left out are not measured: their number is at least 0. */
 		ret = add_run(&l->runs[side], measured || option, x);
 	}
 	values__free(v);

@@ -195,7 +195,8 @@ const struct api *api_by_name(const char *name, size_t len)
 	return NULL;
 }
 
-/* What follows a family's prefix: nvshmem_, nvshmemx_ and nvshmemid_ are one family. */
+/* s: the rest of a name after the prefix of its family. nvshmem_, nvshmemx_ and nvshmemid_ are one
+ * family. */
 static bool begins_name(const char *s)
 {
 	size_t letters = strspn(s, "dix");

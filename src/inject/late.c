@@ -294,8 +294,8 @@ static const char *await_end(const struct late_target *t, uint32_t ticket, struc
 static const char only_in_handlers[] =
 	"its CUDA calls seem to come from signal handlers; use --probe=uprobe";
 
-/* The thread goes on only if its filters are still those that were checked, and it is in no signal
- * handler. */
+/* Lets a thread of the program load the library, if its system call filters are still those that
+ * were checked, and if it runs no signal handler. */
 static const char *enter(struct late_target *t, const struct inject *in)
 {
 	struct late_state s;

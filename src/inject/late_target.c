@@ -41,10 +41,10 @@ const char late_hooked[] = "another cudatrace or another tool has hooked its lib
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 /* For the files that a process maps, of which it chooses the number and the size. */
 #define THREADS_CHECK_NS 2000000000ull
-/* Of a signal handler's stack. */
+/* A signal frame is searched in so much of a thread's stack. */
 #define STACK_WORDS (32u << 10)
 #define FRAME_WORDS 25
-/* Of a signal frame: uc_flags; cs, gs, fs and ss of the interrupted code. */
+/* Two words of a signal frame: uc_flags is at most this; cs, gs, fs and ss of interrupted code. */
 #define UC_FLAGS_MAX  15
 #define USER_SEGMENTS 0x002b000000000033
 
