@@ -10,6 +10,8 @@
  *    until the last one is out, which takes at most CLOSED_MAX_NS; then it is opened, and closed
  *    again later.
  *
+ * At the exit it is closed for good, see gate_close().
+ *
  * Nobody waits without a limit. A child of fork() has the gate open (MADV_WIPEONFORK).
  */
 #include "gate.h"
@@ -28,6 +30,10 @@
 #define CLOSED_MAX_NS 100000000ull
 #define AGAIN_NS      400000000ull
 #define TRIES_MAX     10
+/* At the exit: until no more threads come, the limit of that, and how long they stay. */
+#define EXIT_CALM_NS 50000000
+#define EXIT_COME_NS 250000000
+#define EXIT_MAX_NS  1000000000
 /* Limit of a wait at the entry. CUPTI's start takes 17 to 130 ms. */
 #define ENTRY_MAX_NS   3000000000ull
 #define WAKE_NS	       1000000
@@ -169,8 +175,9 @@ static cold void enter_slow(struct gate *g, uint64_t sp)
 {
 	uint64_t began = inject_now();
 
+	__atomic_add_fetch(&g->came, 1, __ATOMIC_RELAXED);
 	for (;;) {
-		if (inject_now() - began > ENTRY_MAX_NS || is_quiet())
+		if (inject_now() - began > (g->exits ? EXIT_MAX_NS : ENTRY_MAX_NS) || is_quiet())
 			return;
 		__atomic_sub_fetch(&g->inside, 1, __ATOMIC_SEQ_CST);
 		wait_outside(g, sp);
@@ -208,6 +215,8 @@ cold bool gate_enter(uint64_t sp)
 
 	if (inject_me.gate_starts)
 		return false;
+	if (inject_me.gate_exits)
+		return true;
 	if (inject_me.gate_of != id_of(p) ||
 	    (!inject_me.gate_depth && inject_me.gate_epoch != (uint16_t)g->epoch))
 		first_call(p);
@@ -373,6 +382,42 @@ void gate_stop(struct process *p, gate_start_fn *stop)
 	if (!withdraw(g))
 		stop();
 	gate_disarm(p);
+}
+
+/* Whether another thread has made calls. */
+static bool has_others(const struct process *p)
+{
+	uint32_t own = (uint32_t)sys(SYS_gettid);
+
+	for (unsigned i = 0; i < CT_SHM_SLOTS && p->slots[i]; i++)
+		if (p->slots[i]->state == CT_SLOT_LIVE && p->slots[i]->tid != own)
+			return true;
+	return false;
+}
+
+void gate_close(struct process *p)
+{
+	struct gate *g = &p->gate;
+	uint64_t began = inject_now(), now = began, changed = began;
+	uint32_t came = g->came;
+	char who[16];
+
+	inject_me.gate_exits = 1;
+	if (is_quiet() || !p->alive || !has_others(p))
+		return;
+	hooks_rest();
+	gate_arm_again(p);
+	g->exits = 1;
+	__atomic_store_n(&g->closed, 1, __ATOMIC_SEQ_CST);
+	for (; now - began < EXIT_COME_NS; now = inject_now()) {
+		if (now - changed >= EXIT_CALM_NS && none_inside(g) && gate_threads_are_out(p, who))
+			return;
+		pause_ns(OUT_NAP_NS);
+		if (came != __atomic_load_n(&g->came, __ATOMIC_RELAXED)) {
+			came = g->came;
+			changed = now;
+		}
+	}
 }
 
 enum ct_cupti_state gate_run(struct process *p, gate_start_fn *start, bool (*goes_on)(void),

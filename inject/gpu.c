@@ -410,14 +410,16 @@ static void at_end(void *arg)
 	uint64_t began = inject_now();
 	uint32_t running = RUNNING;
 
-	if (sys(SYS_getpid) != gpu.pid ||
-	    !__atomic_compare_exchange_n(&gpu.state, &running, STOP, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
+	if (sys(SYS_getpid) != gpu.pid)
 		return;
-	gpu_ring_bell();
-	while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
-	       inject_now() - began < END_MAX_NS)
-		sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
+	if (__atomic_compare_exchange_n(&gpu.state, &running, STOP, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_RELAXED)) {
+		gpu_ring_bell();
+		while (__atomic_load_n(&gpu.state, __ATOMIC_ACQUIRE) != STOPPED &&
+		       inject_now() - began < END_MAX_NS)
+			sys(SYS_nanosleep, &(struct timespec){.tv_nsec = 200000}, NULL);
+	}
+	gate_close(gpu.p);
 }
 
 static int start_thread(void *(*main)(void *))

@@ -114,6 +114,8 @@ struct gate {
 	uint32_t state;	  /* enum ct_cupti_state */
 	uint32_t small;	  /* 1: a thread came whose stack is too small */
 	uint32_t epoch;	  /* how often it was armed */
+	uint32_t exits;	  /* 1: closed by gate_close() */
+	uint32_t came;	  /* how many threads have had to wait */
 	/* Threads outside calls that began before. */
 	uint32_t passed_cnt, passed[GATE_THREADS];
 };
@@ -191,7 +193,7 @@ struct tls {
 	 */
 	uint64_t gate_sp;
 	uint32_t gate_of;
-	uint16_t gate_epoch, gate_depth : 15, gate_starts : 1;
+	uint16_t gate_epoch, gate_depth : 14, gate_starts : 1, gate_exits : 1;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct tls) == 64, "static thread-local memory is scarce");
 extern __thread struct tls inject_me;

@@ -187,6 +187,21 @@ def test_main_thread_ends_first(tmp_path):
     assert r.t.end["calls"] == 22 and not r.t.end["drops"]["calls"]
 
 
+@pytest.mark.parametrize("option", ["--gpu-time", "--stalls"])
+@pytest.mark.parametrize("what", ["clears", "joins"])
+def test_threads_that_launch_during_the_exit(tmp_path, what, option):
+    """CUPTI prolongs exit(). Threads wait at their next call meanwhile, because libcudart's handler makes calls impossible."""
+    own = compiled(tmp_path / "leaver", TESTS + "/inject/leaver.c")
+    env = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "PATH": os.environ["PATH"]}
+    alone = subprocess.run([own, what], env=env, check=False)
+    assert alone.returncode == (-signal.SIGSEGV if what == "clears" else 0)
+    began = time.monotonic()
+    ran = cudatrace("-q", "--probe=inject", option, "--jsonl", tmp_path / "t.jsonl", "--", own, what, env=env)
+    assert ran.status == 0, ran.err
+    assert ("joined" in ran.out) == (what == "joins") and time.monotonic() - began < 8
+    assert Trace(tmp_path / "t.jsonl").end["calls"] > 100
+
+
 def test_processes_are_followed(tmp_path):
     r = Traced(tmp_path, command=("sh", "-c", f"{SAMPLE} --quiet --tokens 2 & {SAMPLE} --quiet --tokens 2; wait"))
     assert r.whole() and len({e["pid"] for e in r.gpu}) == 2

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* leaver clears|joins: ends by exit() while two threads launch kernels. A handler that was
+ * registered before cuInit() clears its pointer to a function of the driver, as libcudart does, and
+ * takes 0.1 s more; or it ends the threads, and joins them. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef void *handle;
+
+static int (*volatile launch)(handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+			      unsigned, handle, void **, void **);
+static volatile int stop, joins;
+static handle lib, ctx, fn;
+static pthread_t threads[2];
+
+#define FN(name) ((int (*)())dlsym(lib, name))
+
+static void *work(void *arg)
+{
+	uint64_t mem = 0;
+	unsigned n = 4;
+	void *params[] = {&mem, &n};
+
+	FN("cuCtxSetCurrent")
+	(ctx);
+	while (!stop) {
+		launch(fn, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL);
+		usleep(20);
+	}
+	return arg;
+}
+
+static void at_exit(void)
+{
+	if (joins) {
+		stop = 1;
+		for (int i = 0; i < 2; i++)
+			pthread_join(threads[i], NULL);
+		printf("joined\n");
+		return;
+	}
+	launch = NULL;
+	usleep(100000);
+}
+
+int main(int argc, char **argv)
+{
+	handle module;
+
+	joins = argc > 1 && !strcmp(argv[1], "joins");
+	atexit(at_exit);
+	lib = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!lib || FN("cuInit")(0) || FN("cuDevicePrimaryCtxRetain")(&ctx, 0) ||
+	    FN("cuCtxSetCurrent")(ctx) || FN("cuModuleLoadData")(&module, "late_gpu") ||
+	    FN("cuModuleGetFunction")(&fn, module, "_Z6matmulPKfS0_Pfi"))
+		return 1;
+	launch = (__typeof__(launch))dlsym(lib, "cuLaunchKernel");
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, work, NULL);
+	usleep(300000);
+	exit(0);
+}
