@@ -312,7 +312,7 @@ static void give_part(const struct stalls_fn *f, const struct sass *code, const 
  * the offset from which on threads are together. */
 struct places {
 	uint32_t next, joined;
-	uint64_t guarded, diverged, issued_memory;
+	uint64_t guarded, diverged, issued_memory, issued_multiply, matrix;
 };
 
 static bool is_global(enum sass_class c)
@@ -334,6 +334,10 @@ static void add_place(const struct sass *code, const struct part *p, struct plac
 		at->guarded += p->sum;
 	if (is_global(sass_class_at(code, p->pc)))
 		at->issued_memory += p->reasons[CT_STALL_SELECTED];
+	if (sass_class_at(code, p->pc) == SASS_MULTIPLY)
+		at->issued_multiply += p->reasons[CT_STALL_SELECTED];
+	if (sass_class_at(code, p->pc) == SASS_TENSOR)
+		at->matrix += p->sum;
 }
 
 static void sum_up(const struct proc_stalls *s, const struct sass *code, struct event_stalls *e,
@@ -356,6 +360,8 @@ static void sum_up(const struct proc_stalls *s, const struct sass *code, struct 
 	e->guarded = (struct opt_u64){at.guarded, code->size};
 	e->diverged = (struct opt_u64){at.diverged, code->size};
 	e->issued_memory = (struct opt_u64){at.issued_memory, code->size};
+	e->issued_multiply = (struct opt_u64){at.issued_multiply, code->size};
+	e->matrix = (struct opt_u64){at.matrix, code->size};
 }
 
 void proc_stalls__give(struct proc_stalls *s, const struct ct_stalls *rec,

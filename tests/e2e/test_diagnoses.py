@@ -96,7 +96,7 @@ def test_without(tmp_path):
     assert all(not k["diagnoses"] for k in r.of.values() if k["samples"] < 300) and any(k["diagnoses"] for k in r.of.values())
     missing = copy.deepcopy(MEASURED)
     for k in missing:
-        for m in [m for m in k if m.startswith("for_") or m in ("guarded", "diverged", "issued_memory")]:
+        for m in [m for m in k if m.startswith("for_") or m in ("guarded", "diverged", "issued_memory", "issued_multiply", "matrix")]:
             del k[m]
     r = Report(tmp_path, trace(missing))
     assert {r.first(name) for name in EXPECTED} == {None, "instructions", "barrier", "small_grid"}
@@ -128,7 +128,9 @@ def made(rng, i):
     per_cycle = 3352 / 132 / 1.98 / (rng.choice((600, 700)) * rng.uniform(0.7, 1.3))
     busy = near(0.5) or 1
     sm_us = samples * (1 << 14) / 1980
-    return {"kernel": f"k{i}()", "kernel_mangled": f"_Z{len(str(i)) + 1}k{i}v", "grid": rng.choice((4, 130, 132, 1056)), "block": 256, "samples": samples,
+    # A third has a matrix instruction, half of them the name of a product.
+    multiply, name = 0.9 if i % 2 else 0.3 + i % 40 / 100, "k_gemm" if i % 4 < 2 else "k_axpy"
+    return {"kernel": f"{name}{i}()", "kernel_mangled": f"_Z{len(name + str(i))}{name}{i}v", "issued_multiply": round(k["selected"] * min(1, multiply)), "matrix": i % 3 // 2, "grid": rng.choice((4, 130, 132, 1056)), "block": 256, "samples": samples,
             "not_issued": round(samples * (1 - min(issued, 1))), "sm_us": sm_us, "duration_us": sm_us / 132 / min(busy, 1), "guarded": round(samples * min(1, near(0.6))),
             "diverged": round(samples * min(1, near(0.5))), "issued_memory": round(k["selected"] * min(1, per_cycle / 4 / issued)), "reason": reason, **wait,
             **{m: v for m, v in k.items() if v}}
@@ -145,6 +147,21 @@ def test_bounds(tmp_path, seed):
     wrong = copy.deepcopy(r.json)
     next(k for k in wrong["stalls"]["kernels"] if k["diagnoses"])["diagnoses"][0]["signs"][0]["value"] *= 1.01
     assert oracle.check(trace([made(rng, 0)]), wrong)
+
+
+@pytest.mark.parametrize("other, found", [
+    ({}, "no_tensor_cores"), ({"kernel": "Conv2d(float*)"}, "no_tensor_cores"), ({"kernel": "polynomial(float*)"}, "instructions"), ({"kernel": "convert(float*)"}, "instructions"),
+    ({"matrix": 1}, "instructions"), ({"issued_multiply": 7_000}, "instructions"), ({"not_issued": 6_000}, None)])
+def test_no_tensor_cores(tmp_path, other, found):
+    """A matrix product of multiply-adds, and what lacks one of its signs."""
+    k = {"kernel": "sgemm(float*)", "kernel_mangled": "_Z5sgemmPf", "grid": 1056, "block": 256, "samples": 100_000, "not_issued": 10_000, "selected": 15_000, "not_selected": 60_000,
+         "wait": 25_000, "reason": "wait", "waiting": 20_000, "waiting_issued": 10_000, "sm_us": 132_000, "duration_us": 1000, "guarded": 0, "diverged": 0, "issued_memory": 100,
+         "issued_multiply": 12_000, "matrix": 0, **other}
+    if "not_issued" in other:
+        k |= {"not_issued": 60_000, "not_selected": 10_000, "wait": 75_000}
+    r = Report(tmp_path, trace([k]))
+    assert r.first(k["kernel"]) == found
+    assert found != "no_tensor_cores" or "80.0 % of the issued instructions are multiply-adds, and none uses tensor cores; an instruction is issued in 90.0 %" in r.text()
 
 
 @pytest.mark.parametrize("grid, busy, found", [(290, 0.6, "tail"), (528, 0.6, None), (290, 0.9, None)])

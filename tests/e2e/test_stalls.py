@@ -23,8 +23,8 @@ import stalls as oracle  # noqa: E402
 SAMPLE = FAKE + "/sample"
 # Of one execution of a kernel of the mock.
 REASONS = {"long_scoreboard": 600, "short_scoreboard": 200, "lg_throttle": 50, "selected": 75, "not_selected": 74, "other": 1}
-# Of FFMA at 0x30, which a predicate may switch off; of MOV at 0x60, between BSSY and where it joins; LDG and STG that issued.
-PLACES = {"guarded": 220, "diverged": 105, "issued_memory": 40}
+# Of FFMA at 0x30, which a predicate may switch off and which issued; of MOV at 0x60, between BSSY and where it joins; LDG and STG that issued.
+PLACES = {"guarded": 220, "diverged": 105, "issued_memory": 40, "issued_multiply": 20, "matrix": 0}
 CLASSES = {"global_load": 500, "atomic": 100, "shared": 200, "global_store": 50}
 EXECUTION, NOT_ISSUED = 1000, 750
 
@@ -203,7 +203,7 @@ def test_options(tmp_path):
 # The first word of nvdisasm's text, and the class that must be known for it.
 KNOWN = {"LDG": "global_load", "LD": "global_load", "STG": "global_store", "ST": "global_store", "LDL": "local_load", "STL": "local_store", "ATOMG": "atomic", "ATOM": "atomic",
          "RED": "atomic", "REDG": "atomic", "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "MUFU": "special", "F2F": "special", "F2I": "special",
-         "I2F": "special", "SHFL": "shuffle", "LDC": "constant", "LDGSTS": "async_copy", "TLD": "texture", "TEX": "texture", "BAR": "barrier", "HMMA": "tensor", "BRA": "branch", "EXIT": "branch"}
+         "I2F": "special", "SHFL": "shuffle", "LDC": "constant", "LDGSTS": "async_copy", "TLD": "texture", "TEX": "texture", "BAR": "barrier", "HMMA": "tensor", "FFMA": "multiply", "DFMA": "multiply", "HFMA2": "multiply", "FFMA2": "multiply", "BRA": "branch", "EXIT": "branch"}
 
 DECODE = """
 #include "decode/sass.h"

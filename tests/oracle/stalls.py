@@ -21,11 +21,13 @@ DIAGNOSES = {
     "divergence": (("diverged", 1, 0.5), ("branch_reasons", 1, 0.15)),
     "predication": (("guarded", 1, 0.6), ("dispatch_reasons", 1, 0.1)),
     "barrier": (("barrier_reasons", 1, 0.4), ("barrier_wait", 1, 300)),
+    "no_tensor_cores": (("multiply", 1, 0.5), ("issued", 1, 0.5), ("product", 1, 1)),
     "special_functions": (("special", 1, 0.4), ("queue_reasons", 1, 0.4)),
     "small_grid": (("busy", 0, 0.5), ("blocks", 0, 0.99)),
     "tail": (("busy", 0, 0.8), ("tail", 1, 0.2)),
     "instructions": (("ready_reasons", 1, 0.4), ("issued", 1, 0.75)),
 }
+PRODUCTS = "gemm matmul addmm bmm _mm_ convol conv2d conv3d attention attn fmha".split()
 # Bytes per nanosecond of the memory, by the data sheets.
 MEMORY = {"NVIDIA H100 80GB HBM3": 3352, "NVIDIA H200": 4800}
 
@@ -43,11 +45,12 @@ class Kernel:
     def __init__(self):
         self.sums, self.classes, self.waits = collections.Counter(), collections.Counter(), collections.defaultdict(lambda: [0, 0])
         self.samples = self.idle = self.sm_us = self.gpu_ns = self.cycles = self.decoded = self.guarded = self.diverged = self.issued_memory = 0
+        self.issued_multiply = self.matrix = 0
         self.sms = None
         self.places = collections.defaultdict(collections.Counter)
 
 
-def signs_of(k, gbps, blocks, tail):
+def signs_of(k, name, gbps, blocks, tail):
     """The signs of a kernel that are known."""
     part = {r: n / k.samples for r, n in k.sums.items()}
     of = {c: n / k.samples for c, n in k.classes.items()}
@@ -61,6 +64,8 @@ def signs_of(k, gbps, blocks, tail):
     if k.decoded >= 0.9 * k.samples:
         x |= {"local": add(of, "local_load", "local_store"), "shared": add(of, "shared"), "atomic": add(of, "atomic"), "memory": add(of, "global_load", "global_store"),
               "any_memory": add(of, "global_load", "global_store", "atomic"), "special": add(of, "special"), "guarded": k.guarded / k.samples, "diverged": k.diverged / k.samples}
+        if not k.matrix:
+            x["multiply"] = k.issued_multiply / k.sums["selected"] if k.sums["selected"] else 0
         if gbps and k.sms and k.sm_us and k.cycles and k.issued_memory >= ENOUGH_ISSUED and issued and k.sums["selected"]:
             # Accesses in all: the share of issued instructions that are some, times the cycles of 4 schedulers in which one was issued.
             accesses = k.issued_memory / k.sums["selected"] * issued * k.cycles * 4
@@ -76,6 +81,8 @@ def signs_of(k, gbps, blocks, tail):
         x["busy"] = min(1, k.sm_us * 1000 / (k.gpu_ns * k.sms))
     if blocks and k.sms:
         x["blocks"] = blocks / k.sms
+    if name:
+        x["product"] = sum(word in name.lower() for word in PRODUCTS)
     if tail is not None:
         x["tail"] = tail
     return x
@@ -109,8 +116,8 @@ def read(lines):
         k.cycles += x["samples"] * x.get("period_cycles", 0)
         if "guarded" in x:
             k.decoded += x["samples"]
-            for member in ("guarded", "diverged", "issued_memory"):
-                setattr(k, member, getattr(k, member) + x[member])
+            for member in ("guarded", "diverged", "issued_memory", "issued_multiply", "matrix"):
+                setattr(k, member, getattr(k, member) + x.get(member, 0))
         k.sums.update({r: x[r] for r in REASONS if r in x})
         k.classes.update({c[4:]: n for c, n in x.items() if c.startswith("for_") and isinstance(n, int)})
         if "reason" in x:
@@ -168,7 +175,7 @@ def check(lines, report):
         same(at + "wait_cycles", row.get("wait_cycles"), waiting / issued if issued >= ENOUGH_ISSUED else None)
         same(at + "sm_share", row.get("sm_share"), min(1, k.sm_us / (wall * k.sms)) if k.sm_us and k.sms else None)
         same(at + "sm_busy", row.get("sm_busy"), min(1, k.sm_us * 1000 / (k.gpu_ns * k.sms)) if k.sm_us and k.sms and k.gpu_ns else None)
-        signs = signs_of(k, gbps, blocks[by_name], tails.get(by_name))
+        signs = signs_of(k, by_name, gbps, blocks[by_name], tails.get(by_name))
         same(at + "access_bytes", row.get("access_bytes"), int(signs["access_bytes"] + 0.5) if "access_bytes" in signs else None)
         should = diagnoses_of(signs)
         same(at + "diagnoses", [d["diagnosis"] for d in row["diagnoses"]], [name for _, name, _ in should])

@@ -116,6 +116,8 @@ static void on_function(struct stalls *s, struct stall_kernel *k, const struct t
 		k->guarded += e->guarded.v;
 		k->diverged += e->diverged.v;
 		k->issued_memory += e->issued_memory.v;
+		k->issued_multiply += e->issued_multiply.v;
+		k->matrix += e->matrix.v;
 	}
 	s->period = e->period_cycles.known ? e->period_cycles.v : s->period;
 	/* In thousandths of microseconds. */

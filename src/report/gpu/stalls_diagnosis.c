@@ -40,6 +40,19 @@ static double warps(const struct stall_kernel *x)
 	return ratio_of(stalls_issue_share(x) * x->samples, x->reasons[CT_STALL_SELECTED]);
 }
 
+/* Words in the names of kernels that tensor cores can do. */
+static const char *const products[] = {"gemm",	 "matmul", "addmm",	"bmm",	"_mm_", "convol",
+				       "conv2d", "conv3d", "attention", "attn", "fmha"};
+
+static unsigned product_words(const struct stall_kernel *x)
+{
+	unsigned cnt = 0;
+
+	for (unsigned i = 0; x->name && i < sizeof(products) / sizeof(products[0]); i++)
+		cnt += strcasestr(x->name, products[i]) != NULL;
+	return cnt;
+}
+
 bool stalls_has_accesses(const struct stall_kernel *x)
 {
 	return has_code(x) && x->gbps && x->sm_cnt && x->sm_ns && x->period && x->samples &&

@@ -40,7 +40,7 @@ struct stall_kernel {
 	 */
 	uint64_t waiting[CT_STALL_CNT], issued[CT_STALL_CNT];
 	/* Of samples with decoded code only. */
-	uint64_t decoded, guarded, diverged, issued_memory;
+	uint64_t decoded, guarded, diverged, issued_memory, issued_multiply, matrix;
 	uint32_t pid, device, sm_cnt, arch, period;
 	double gbps; /* peak rate of the device's memory; 0: not known */
 	const char *code;
