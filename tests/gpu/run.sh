@@ -3,7 +3,7 @@
 # On a machine with an NVIDIA GPU, PyTorch with transformers, Triton, CuPy and JAX (as root):
 #   tests/gpu/run.sh CUDATRACE OUT_FOLDER [STEP...]
 # Traces real programs and prints the numbers of docs/measured/gpu.md and docs/measured/ioctls.md. Steps: launch attach frameworks
-# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm vllmlayers torch lines nested
+# counts kernel report time daemon cases nccl cost inject door gputime devices python map layers ctxsw stats nvtx mps numba serving vllm vllmlayers torch lines nested diagnose
 set -u
 ct=$(realpath "$1")
 out=$2
@@ -264,4 +264,8 @@ fi
 if want lines; then
 	title "22 lines a second from a tracer on four processors${OLD:+, beside OLD}; a minute"
 	python3 "$here/../bench/lines.py" "$out" "$ct" "${OLD:+$(realpath "$OLD")}"
+fi
+if want diagnose; then
+	title "25 --stalls: the first diagnosis of planted problems and of healthy kernels, beside Nsight Compute"
+	python3 "$here/diagnose.py" "$ct" "$out" cuda triton torch ncu
 fi
