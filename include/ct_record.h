@@ -222,14 +222,15 @@ struct ct_gpu_run {
 	struct ct_rec rec; /* tid: of the call; 0: unknown */
 	__u64 end_ns;
 	__u64 sent_ns;
-	__u64 call_ns; /* a time within the call that requested it; 0: unknown */
-	__u64 name_id; /* handle of a CT_REC_NAME with CT_NAME_F_GPU; 0: none */
-	__u64 bytes;
+	__u64 call_ns;	  /* a time within the call that requested it; 0: unknown */
+	__u64 name_id;	  /* handle of a CT_REC_NAME with CT_NAME_F_GPU; 0: none */
+	__u64 bytes;	  /* moved; kernel: static shared memory of a block */
 	__u64 graph_node; /* node of a graph; 0: not of a graph */
 	__u32 correlation;
 	__u32 device, context, stream; /* CUPTI's numbers */
 	__u32 what;		       /* enum ct_run_what */
-	__u32 copy_kind;	       /* CUpti_ActivityMemcpyKind */
+	__u16 copy_kind;	       /* CUpti_ActivityMemcpyKind */
+	__u16 registers;	       /* kernel: of a thread; 0: unknown */
 };
 _Static_assert(sizeof(struct ct_gpu_run) == 96, "ct_gpu_run is part of the ABI");
 

@@ -202,7 +202,8 @@ struct cupti_record {
 	uint32_t what; /* enum ct_run_what */
 	uint32_t correlation, device, context, stream;
 	uint32_t copy_kind;
-	uint64_t start, end; /* CUPTI's clock */
+	uint32_t registers, shared_mem; /* of a kernel: per thread; static, per block */
+	uint64_t start, end;		/* CUPTI's clock */
 	uint64_t bytes, graph_node;
 	const char *name; /* of a kernel */
 };

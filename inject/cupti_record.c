@@ -15,14 +15,16 @@
 #define NO 0xff
 static const struct place {
 	uint8_t kind, what;
-	uint8_t start, end, device, context, stream, correlation, bytes, copy_kind, name, node;
+	uint8_t start, end, device, context, stream, correlation, bytes, copy_kind, name, node,
+		registers, shared_mem;
 } places[] = {
 	{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CT_RUN_KERNEL, 16, 24, 40, 44, 48, 92, NO, NO, 104,
-	 144},
-	{CUPTI_ACTIVITY_KIND_MEMCPY, CT_RUN_COPY, 16, 24, 32, 36, 40, 44, 8, 4, NO, 64},
-	{CUPTI_ACTIVITY_KIND_MEMCPY2, CT_RUN_COPY, 16, 24, 32, 36, 40, 60, 8, 4, NO, 72},
-	{CUPTI_ACTIVITY_KIND_MEMSET, CT_RUN_MEMSET, 16, 24, 32, 36, 40, 44, 8, NO, NO, 64},
-	{CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CT_RUN_GRAPH, 8, 16, 24, 32, 36, 4, NO, NO, NO, NO},
+	 144, 6, 76},
+	{CUPTI_ACTIVITY_KIND_MEMCPY, CT_RUN_COPY, 16, 24, 32, 36, 40, 44, 8, 4, NO, 64, NO, NO},
+	{CUPTI_ACTIVITY_KIND_MEMCPY2, CT_RUN_COPY, 16, 24, 32, 36, 40, 60, 8, 4, NO, 72, NO, NO},
+	{CUPTI_ACTIVITY_KIND_MEMSET, CT_RUN_MEMSET, 16, 24, 32, 36, 40, 44, 8, NO, NO, 64, NO, NO},
+	{CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CT_RUN_GRAPH, 8, 16, 24, 32, 36, 4, NO, NO, NO, NO, NO,
+	 NO},
 };
 
 static uint32_t u32(const uint8_t *at, uint8_t place)
@@ -60,6 +62,8 @@ bool gpu_read(const uint8_t *at, struct cupti_record *r)
 		r->bytes = u64(at, p->bytes);
 		r->copy_kind = p->copy_kind != NO ? at[p->copy_kind] : 0;
 		r->graph_node = u64(at, p->node);
+		r->registers = u32(at, p->registers) & 0xffff;
+		r->shared_mem = u32(at, p->shared_mem);
 		r->name = (const char *)(uintptr_t)u64(at, p->name);
 		return true;
 	}

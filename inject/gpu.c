@@ -162,6 +162,7 @@ static void send_run(struct thread *t, const struct cupti_record *r)
 		.stream = r->stream,
 		.what = r->what,
 		.copy_kind = r->copy_kind,
+		.registers = r->registers,
 		.graph_node = r->graph_node,
 	};
 	uint64_t call_ns;
@@ -175,7 +176,7 @@ static void send_run(struct thread *t, const struct cupti_record *r)
 		g.call_ns = call_ns;
 	}
 	if (redact != CT_REDACT_ARGS)
-		g.bytes = r->bytes;
+		g.bytes = r->what == CT_RUN_KERNEL ? r->shared_mem : r->bytes;
 	if (redact == CT_REDACT_NOTHING && r->name)
 		g.name_id = gpu_send_name(t, r->name);
 	gpu_send_counted(t, &g.rec);

@@ -183,6 +183,7 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 		[CT_RUN_MEMSET] = "memset",
 		[CT_RUN_GRAPH] = "graph",
 	};
+	uint64_t bytes = g->what == CT_RUN_KERNEL ? 0 : g->bytes;
 
 	*ev = (struct trace_event){
 		.kind = EVENT_GPU,
@@ -194,8 +195,8 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 		.comm = "",
 		.start_ns = g->rec.ts_ns,
 		.end_ns = g->end_ns,
-		.size = g->bytes,
-		.has = g->bytes ? HAS_SIZE : 0,
+		.size = bytes,
+		.has = bytes ? HAS_SIZE : 0,
 		.gpu =
 			{
 				.device = g->device,
@@ -211,9 +212,13 @@ void gpu_event(struct trace_event *ev, const struct ct_gpu_run *g, const char *k
 		ev->dir = dir_of(g->copy_kind);
 		ev->has |= ev->dir ? HAS_DIR : 0;
 	}
-	if (g->bytes && g->end_ns > g->rec.ts_ns) {
+	if (g->what == CT_RUN_KERNEL) {
+		ev->gpu.registers = g->registers;
+		ev->gpu.shared_mem = g->bytes;
+	}
+	if (bytes && g->end_ns > g->rec.ts_ns) {
 		ev->has |= HAS_BANDWIDTH;
-		ev->bandwidth_gbps = (double)g->bytes / (g->end_ns - g->rec.ts_ns);
+		ev->bandwidth_gbps = (double)bytes / (g->end_ns - g->rec.ts_ns);
 	}
 	if (!call)
 		return;

@@ -166,7 +166,7 @@ def test_no_tensor_cores(tmp_path, other, found):
 
 @pytest.mark.parametrize("grid, busy, found", [(290, 0.6, "tail"), (528, 0.6, None), (290, 0.9, None)])
 def test_tail(tmp_path, grid, busy, found):
-    """1.1 waves of blocks: known if the program asked for its occupancy."""
+    """1.1 waves of blocks: known if the program queried its occupancy, or with --gpu-time."""
     k = {"kernel": "k()", "kernel_mangled": "_Z1kv", "grid": grid, "block": 256, "samples": 100_000, "not_issued": 60_000, "selected": 40_000, "wait": 60_000, "reason": "wait",
          "waiting": 60_000, "waiting_issued": 40_000, "sm_us": 132_000, "duration_us": 1000 / busy, "guarded": 0, "diverged": 0, "issued_memory": 0}
     head, *lines = trace([k])
@@ -178,3 +178,12 @@ def test_tail(tmp_path, grid, busy, found):
     r = Report(tmp_path, [head, *asked, *lines])
     assert r.json["kernels"]["list"][0]["tail_share"] == pytest.approx(0.45 if grid == 290 else 0, abs=0.01)
     assert r.first("k()") == found
+    # The same without queries, if executions have registers: of 64 warps 20 fit, which are 2 blocks of 8.
+    head, *lines = trace([k])
+    execution = next(x for x in lines if x["type"] == "gpu")
+    execution["registers"] = 96
+    assert Report(tmp_path, [head, *lines]).first("k()") == found
+    # Two kernels of one name, with other registers: not known.
+    lines.insert(-1, {**execution, "ts": execution["ts"] + execution["duration_us"] / 1000, "duration_us": 0.001, "registers": 32})
+    lines[-1]["events"] = collections.Counter(x["type"] for x in lines[:-1])
+    assert Report(tmp_path, [head, *lines]).first("k()") is None

@@ -260,6 +260,19 @@ def test_entries_only(tmp_path):
     assert r.whole()
 
 
+def test_registers(tmp_path):
+    """The occupancy of kernels is known without queries."""
+    r = Traced(tmp_path, FAKE_CUPTI="registers")
+    assert r.whole() and {(e.get("registers"), e.get("shared_mem")) for e in r.gpu if e["op"] == "kernel"} == {(96, 2048)}
+    assert not [e for e in r.gpu if e["op"] != "kernel" and {"registers", "shared_mem"} & set(e)] and not [e for e in r.gpu if e["op"] == "kernel" and "size" in e]
+    row = next(k for k in json.loads(cudatrace("report", "--format=json", tmp_path / "t.jsonl").out)["kernels"]["list"] if "attention" in k["name"])
+    # Registers are enough for 20 of 64 warps: the whole blocks of these.
+    warps = row["block"][0] * row["block"][1] * row["block"][2] // 32
+    assert row["registers"] == 96 and row["occupancy"] == 20 // warps * warps / 64 and row["waves"] > 0
+    r = Traced(tmp_path, "--no-args", FAKE_CUPTI="registers")
+    assert not [e for e in r.gpu if "shared_mem" in e]
+
+
 @pytest.mark.parametrize("option", ["--no-strings", "--no-args"])
 def test_redacted(tmp_path, option):
     r = Traced(tmp_path, option, "--chrome", tmp_path / "t.json", "--perfetto", tmp_path / "t.pftrace")
@@ -437,6 +450,7 @@ SAME(offsetof(CUpti_ActivityKernel9, start), 16); SAME(offsetof(CUpti_ActivityKe
 SAME(offsetof(CUpti_ActivityKernel9, deviceId), 40); SAME(offsetof(CUpti_ActivityKernel9, contextId), 44);
 SAME(offsetof(CUpti_ActivityKernel9, streamId), 48); SAME(offsetof(CUpti_ActivityKernel9, correlationId), 92);
 SAME(offsetof(CUpti_ActivityKernel9, name), 104); SAME(offsetof(CUpti_ActivityKernel9, graphNodeId), 144);
+SAME(offsetof(CUpti_ActivityKernel9, registersPerThread), 6); SAME(offsetof(CUpti_ActivityKernel9, staticSharedMemory), 76);
 SAME(offsetof(CUpti_ActivityMemcpy5, copyKind), 4); SAME(offsetof(CUpti_ActivityMemcpy5, bytes), 8);
 SAME(offsetof(CUpti_ActivityMemcpy5, start), 16); SAME(offsetof(CUpti_ActivityMemcpy5, deviceId), 32);
 SAME(offsetof(CUpti_ActivityMemcpy5, correlationId), 44); SAME(offsetof(CUpti_ActivityMemcpy5, graphNodeId), 64);

@@ -7,6 +7,7 @@
  *   FAKE_CUPTI=taken      another tool has subscribed already
  *              old, bad   a version that is too old, or known to be faulty
  *              fail       no activity can be enabled
+ *              registers  kernels have 96 registers and 2 KiB of static shared memory
  *              untimed    each tenth record has no times
  *              drop       each tenth record is dropped
  *              nocall     there are no callbacks
@@ -216,6 +217,10 @@ static void deliver(int what, const char *name, uint64_t start, uint64_t end, ui
 		put32(rec, 92, correlation);
 		put64(rec, 104, (uintptr_t)kept(name));
 		put64(rec, 144, node);
+		if (cupti_wants("registers")) {
+			rec[6] = 96;
+			put32(rec, 76, 2048);
+		}
 		break;
 	case GRAPH:
 		put32(rec, 4, correlation);

@@ -185,6 +185,7 @@ static void kernels_event(void *a, const struct trace_event *ev)
 {
 	struct kernels *k = a;
 
+	kernels_gpu(k, ev);
 	if (!call_was_made(ev))
 		return;
 	if (call_does(ev, DOES_LAUNCH))

@@ -57,6 +57,8 @@ struct kernels {
 
 /* Records attributes and occupancy that the program queried. */
 void kernels_query(struct kernels *k, const struct trace_event *ev);
+/* Records the same of an execution or a device (--gpu-time). */
+void kernels_gpu(struct kernels *k, const struct trace_event *ev);
 /* Applies these to the launched kernels. */
 void kernels_occupancy(struct kernels *k);
 struct kernel_func *kernels_func(struct kernels *k, uint64_t func, uint32_t pid);

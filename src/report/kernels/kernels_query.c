@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A program's queries of its kernels and devices, and the occupancy that follows from them. Queries
- * are traced only with --all; without them, none of this is known.
+ * A program's queries of its kernels and devices (--all), or what --gpu-time has of them, and the
+ * occupancy that follows. Without both, none of this is known.
  */
 #include <string.h>
 
@@ -105,6 +105,37 @@ static void on_lookup(struct kernels *k, const struct trace_event *ev)
 	f = kernels_func(k, func, ev->pid);
 	if (f)
 		f->name = ev->launch.kernel;
+}
+
+static void on_gpu_device(struct kernels *k, const struct trace_event *ev)
+{
+	const struct event_gpu_device *d = &ev->gpu_device;
+
+	if (d->capability.known) {
+		note_cc(k, &k->cc_major, &k->has_major, d->capability.v / 10);
+		note_cc(k, &k->cc_minor, &k->has_minor, d->capability.v % 10);
+	}
+	if (d->multiprocessors.known)
+		note_sms(k, d->multiprocessors.v);
+}
+
+void kernels_gpu(struct kernels *k, const struct trace_event *ev)
+{
+	struct kernel_func *f;
+
+	if (ev->kind == EVENT_GPU_DEVICE)
+		on_gpu_device(k, ev);
+	if (ev->kind != EVENT_GPU || !ev->gpu.registers || !ev->gpu.kernel)
+		return;
+	f = kernels_func(k, (uintptr_t)ev->gpu.kernel, 0);
+	if (!f)
+		return;
+	f->name = ev->gpu.kernel;
+	/* A name may have several kernels: with other registers, none are known. */
+	f->registers = f->has_registers && f->registers != ev->gpu.registers ? UINT64_MAX
+									     : ev->gpu.registers;
+	f->shared_mem = ev->gpu.shared_mem;
+	f->has_registers = f->has_shared = true;
 }
 
 void kernels_query(struct kernels *k, const struct trace_event *ev)
