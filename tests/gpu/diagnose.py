@@ -160,6 +160,7 @@ def beside(part, rows, results):
 def main():
     cudatrace, out, *parts = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
+    sys.stdout.reconfigure(line_buffering=True)
     results = {}
     for part in [p for p in parts if p != "ncu"] or PLANTED:
         print(f"== {part}", flush=True)
