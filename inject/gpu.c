@@ -64,7 +64,9 @@ static struct {
 	bool is_late;	   /* CUPTI was started in a running program: never GRAPH_TRACE */
 	uint32_t request;  /* ct_shm.gpu_request that it answers */
 	bool sums;	   /* nodes of a graph's launch are one execution: graph_sum.c */
-	bool has_thread, has_exit;
+	bool has_thread;
+	bool has_exit[2]; /* handlers that are registered: before CUPTI's own, and after it */
+	bool is_over;
 	struct gpu_query *calls;
 	uint32_t bell, state;
 	bool times;	/* --gpu-time */
@@ -411,8 +413,9 @@ static void at_end(void *arg)
 	uint64_t began = inject_now();
 	uint32_t running = RUNNING;
 
-	if (sys(SYS_getpid) != gpu.pid)
+	if (sys(SYS_getpid) != gpu.pid || gpu.is_over)
 		return;
+	gpu.is_over = true;
 	if (__atomic_compare_exchange_n(&gpu.state, &running, STOP, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_RELAXED)) {
 		gpu_ring_bell();
@@ -540,12 +543,14 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	return failed("pthread_create", err);
 }
 
-static void exit_set(void)
+/* Handlers run in reverse order. CUPTI registers its own when it starts, and crashes if it is called
+ * afterwards (observed with CUPTI 13.0). */
+static void exit_set(bool after_cupti)
 {
 	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
 
-	if (!gpu.has_exit)
-		gpu.has_exit = at_exit && !at_exit(at_end, NULL, NULL);
+	if (!gpu.has_exit[after_cupti])
+		gpu.has_exit[after_cupti] = at_exit && !at_exit(at_end, NULL, NULL);
 }
 
 void gpu_begin(void)
@@ -560,7 +565,7 @@ void gpu_begin(void)
 	gpu_send_begin(p);
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
-		exit_set();
+		exit_set(true);
 	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
 	if (state != CT_CUPTI_ON && p->set->stalls)
 		stalls_off();
@@ -582,6 +587,7 @@ static enum ct_cupti_state late_start(void)
 {
 	enum ct_cupti_state state = begin(CT_GPU_TIME_NODES);
 
+	exit_set(true);
 	shm_gpu()->since_ns = inject_now();
 	return state;
 }
@@ -714,7 +720,7 @@ void gpu_begin_late(void)
 	else if (gpu_await_end()) {
 		late_reset(p);
 		err = start_thread(late_work);
-		exit_set();
+		exit_set(false);
 	}
 	if (!err)
 		return;

@@ -106,6 +106,22 @@ def test_calls_of_probes(tmp_path, own, option):
         assert len(r.timed()) > 50 and calls and not any(e["id"] >> 48 == 2 for e in calls)
 
 
+def test_program_ends_first(tmp_path, own):
+    """CUPTI's own handler at the exit was registered when CUPTI started: the mock aborts if it is called afterwards."""
+    for duration, after in ((5, 0.3), (1, 0.9), (1, 1)):
+        with subprocess.Popen([own, "3"], stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti", "FAKE_CUPTI": "strict", "FAKE_DELAY_US": DELAYS}) as p:
+            until(lambda p=p: "libcuda" in open(f"/proc/{p.pid}/maps", encoding="utf-8").read())
+            time.sleep(0.2)
+            with subprocess.Popen([CUDATRACE, "-q", "--gpu-time", "--yes", "-p", str(p.pid), "--jsonl", tmp_path / "t.jsonl", "--duration", str(duration)]) as tracer:
+                until(lambda: '"name":"on"' in (tmp_path / "t.jsonl").read_text(encoding="utf-8") if (tmp_path / "t.jsonl").exists() else False)
+                time.sleep(after)
+                p.terminate()
+                assert p.wait(60) == 0, p.stderr.read()
+                assert tracer.wait(60) == 0
+        (tmp_path / "t.jsonl").unlink()
+
+
 @pytest.mark.parametrize("word,reason", [("taken", "in use already (a test)"), ("fail", "cuptiActivityEnable failed"), ("missing", "no libcupti was found")])
 def test_refusals(tmp_path, own, word, reason):
     with program(own, 1, FAKE_CUPTI=word) as p:

@@ -15,7 +15,8 @@
  *              junk       with records of unrequested kinds in between
  *              strict     aborts as CUPTI may: if its first start, which takes 30 ms, meets a
  *                         thread in the driver; if GRAPH_TRACE is enabled after a graph was
- *                         instantiated, at the next launch of a graph; if it is finalized
+ *                         instantiated, at the next launch of a graph; if it is finalized; if
+ *                         it is called after its own handler at the exit
  *              pc-...     of PC sampling: libcupti_pc.c
  *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
  */
@@ -321,13 +322,30 @@ EXPORT int cuptiGetTimestamp(uint64_t *ns)
 	return CUPTI_SUCCESS;
 }
 
+static bool is_over;
+
+static void set_over(void)
+{
+	is_over = true;
+}
+
+static void must_not_be_over(void)
+{
+	if (is_over)
+		abort();
+}
+
 EXPORT int cuptiSubscribe(void **subscriber, cupti_call_fn *fn, void *user)
 {
+	static bool has_exit;
+
 	(void)user;
 	if (cupti_wants("taken") || callback)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	if (cupti_wants("strict"))
+	if (cupti_wants("strict")) {
 		be_alone();
+		has_exit = has_exit || !atexit(set_over);
+	}
 	callback = fn;
 	*subscriber = &callback;
 	return CUPTI_SUCCESS;
@@ -345,6 +363,7 @@ EXPORT int cuptiSubscribe_v2(void **subscriber, cupti_call_fn *fn, void *user,
 
 EXPORT int cuptiUnsubscribe(void *subscriber)
 {
+	must_not_be_over();
 	(void)subscriber;
 	callback = pc_callback = NULL;
 	report_driver(NULL);
@@ -385,6 +404,7 @@ EXPORT int cuptiActivityEnable(int kind)
 
 EXPORT int cuptiActivityDisable(int kind)
 {
+	must_not_be_over();
 	enabled[kind % KINDS] = false;
 	return CUPTI_SUCCESS;
 }
@@ -398,6 +418,7 @@ EXPORT int cuptiFinalize(void)
 
 EXPORT int cuptiActivityFlushAll(uint32_t flag)
 {
+	must_not_be_over();
 	if (cupti_wants("late") && !(flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
 		return CUPTI_SUCCESS;
 	pthread_mutex_lock(&lock);
