@@ -543,8 +543,8 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	return failed("pthread_create", err);
 }
 
-/* Handlers run in reverse order. CUPTI registers its own when it starts, and crashes if it is called
- * afterwards (observed with CUPTI 13.0). */
+/* Handlers run in reverse order. CUPTI registers its own when it starts, and crashes if it is
+ * called afterwards (observed with CUPTI 13.0). */
 static void exit_set(bool after_cupti)
 {
 	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");

@@ -184,12 +184,17 @@ def test_programs_often(tmp_path, built, kind):
 
 def test_calls_in_flight(tmp_path, built):
     """Calls that are in flight when the library takes over are recorded once, by the probes that saw them begin."""
-    with program(built, "call", LATE_SLOW="1") as p:
-        enter(p, tmp_path / "trace", seconds=0.1)
-        calls = Trace(tmp_path / "trace").calls
-        first = min(e["ts"] for e in calls if e["id"] >> 48 == 2)
-        over = {e["grid"][1] for e in calls if e["id"] >> 48 != 2 and e["ts"] < first < e["ts"] + e.get("duration_us", 0) / 1000}
-        assert over == {2, 3}, (first, over)
+    # On a busy machine a thread may be between two calls at that moment.
+    for _ in range(3):
+        with program(built, "call", LATE_SLOW="1") as p:
+            enter(p, tmp_path / "trace", seconds=0.1)
+            calls = Trace(tmp_path / "trace").calls
+            first = min(e["ts"] for e in calls if e["id"] >> 48 == 2)
+            over = {e["grid"][1] for e in calls if e["id"] >> 48 != 2 and e["ts"] < first < e["ts"] + e.get("duration_us", 0) / 1000}
+        assert over <= {2, 3}, (first, over)
+        if len(over) == 2:
+            break
+    assert over == {2, 3}, (first, over)
 
 
 def test_to_the_end(tmp_path, built):
