@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "listener.h"
 #include "memory.h"
 #include "notify.h"
 #include "peer_user.h"
@@ -173,6 +174,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 	dprocs__read_errors(&d->procs);
 	dprocs__take_left(&d->procs);
 	daemon__inject_by_rules(d);
+	daemon__listen_tick(d);
 	if (d->now - d->sweep_ns >= SWEEP_NS) {
 		daemon__read_counts(d);
 		if (dprocs__sweep(&d->procs, on_gone, d))
@@ -230,11 +232,19 @@ static int listen_to_all(struct daemon *d)
 {
 	const struct ctl_ops ctl_ops = {daemon__command, d};
 	const struct config *c = d->cfg;
+	struct listen_address a;
+	char why[256];
 
 	d->ctl = ctl__new(d->base, c->ctl.socket, c->ctl.group, &ctl_ops);
 	if (!d->ctl)
 		return -EADDRINUSE;
-	return http__listen(d->http, c->metrics.listen) ? 0 : -EADDRINUSE;
+	if (!daemon__resolve(c, &a, why, sizeof(why))) {
+		err("%s", why);
+		return -EINVAL;
+	}
+	daemon__listen(d, &a);
+	/* Other errors do not pass. */
+	return d->listen_error == -EADDRINUSE ? 0 : d->listen_error;
 }
 
 /* Opens listeners before anything is loaded: another process may use their addresses. */
@@ -532,7 +542,7 @@ int daemon_run(const struct daemon_opts *o)
 		notify("READY=1");
 		info("tracing by %s; level %s; metrics on %s",
 		     mechanism_name(attach__mechanism(d.t.att)), proc_level_name(d.cfg->level),
-		     *d.cfg->metrics.listen ? d.cfg->metrics.listen : "no port");
+		     *d.cfg->metrics.listen && !d.listen_error ? d.cfg->metrics.listen : "no port");
 		turn__loop(&d.turn, d.base);
 		finish(&d);
 	}

@@ -161,6 +161,10 @@ static void status(struct daemon *d, bool root, struct json *j)
 	json_u64(j, "disk_bytes", f.disk_bytes);
 	json_str(j, "error", f.error);
 	json_close(j);
+	json_open(j, "metrics");
+	json_str(j, "listen", d->cfg->metrics.listen);
+	json_str(j, "error", d->listen_error ? strerror(-d->listen_error) : NULL);
+	json_close(j);
 	json_open(j, "recorder");
 	json_u64(j, "lines", r.lines);
 	json_u64(j, "bytes", r.bytes);
@@ -471,10 +475,13 @@ static void reload(struct daemon *d, bool root, struct json *j)
 
 	if (!root && daemon__has_just_reloaded(d))
 		fail(j, "the configuration was read less than a second ago: try again");
-	else if (daemon__reload(d, why, sizeof(why)))
-		json_u64(j, "reloads", d->reloads);
-	else
+	else if (!daemon__reload(d, why, sizeof(why)))
 		fail(j, "%s", why);
+	else if (d->listen_error) {
+		daemon__listen_problem(d, why, sizeof(why));
+		fail(j, "the new configuration is in effect, but %s", why);
+	} else
+		json_u64(j, "reloads", d->reloads);
 }
 
 void daemon__command(void *ctx, int argc, char **argv, bool root, struct out *answer)

@@ -88,6 +88,7 @@ struct daemon {
 	struct libs_look libs_look;
 	struct losses lost; /* libraries without probes */
 	uint64_t reloads, reload_failures, reloaded_ns;
+	int listen_error;      /* -errno: the port of metrics.listen is not ours yet */
 	bool reload_requested; /* by SIGHUP, less than a second after the last one */
 	/* Values for the end line of the open file. */
 	struct trace_end file_end;
@@ -188,6 +189,16 @@ void daemon__print_metrics(void *d, struct out *o);
 void daemon__drop_libs(struct daemon *d);
 /* Continues the scan; to be called in turns. */
 void daemon__look_at_libs(struct daemon *d);
+
+/* daemon_listen.c */
+/* Reads the address of metrics.listen; its length is 0 for none. Returns false, and why. */
+bool daemon__resolve(const struct config *c, struct listen_address *a, char *why, size_t size);
+/* Listens there, now or later: then it reports why, and sets d->listen_error. */
+void daemon__listen(struct daemon *d, const struct listen_address *a);
+/* Only with d->listen_error. */
+void daemon__listen_problem(const struct daemon *d, char *text, size_t size);
+/* Once a second. */
+void daemon__listen_tick(struct daemon *d);
 
 /* daemon_otlp.c */
 /* Offset to add to CLOCK_MONOTONIC, constant until the clock is set. */

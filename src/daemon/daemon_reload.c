@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "listener.h"
 #include "notify.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -81,7 +82,7 @@ static void reload_recorder(struct daemon *d, const struct config *was)
 	d->recorder = daemon__new_recorder(c);
 }
 
-static void apply(struct daemon *d, struct config *was)
+static void apply(struct daemon *d, struct config *was, const struct listen_address *a)
 {
 	struct rotate_opts ro;
 
@@ -96,7 +97,7 @@ static void apply(struct daemon *d, struct config *was)
 	ro = daemon__rotate_opts(d);
 	rotate__reload(d->rotate, &ro, d->now);
 	if (strcmp(was->metrics.listen, d->cfg->metrics.listen))
-		http__listen(d->http, d->cfg->metrics.listen);
+		daemon__listen(d, a);
 	reload_recorder(d, was);
 	ctl__set_group(d->ctl, d->cfg->ctl.group);
 	daemon__drop_libs(d);
@@ -108,6 +109,7 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 {
 	struct config_errors errors = {0};
 	struct config *c, *was = d->cfg;
+	struct listen_address a = {0};
 	char state[64];
 
 	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
@@ -122,6 +124,11 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 		config__free(c);
 		c = NULL;
 	}
+	if (c && strcmp(was->metrics.listen, c->metrics.listen) &&
+	    !daemon__resolve(c, &a, errors.text, sizeof(errors.text))) {
+		config__free(c);
+		c = NULL;
+	}
 	if (!c) {
 		d->reload_failures++;
 		snprintf(why, size, "%.*s", (int)strcspn(errors.text, "\n"), errors.text);
@@ -130,7 +137,7 @@ bool daemon__reload(struct daemon *d, char *why, size_t size)
 			   why);
 	} else {
 		d->cfg = c;
-		apply(d, was);
+		apply(d, was, &a);
 		config__free(was);
 		d->reloads++;
 		log_seldom(LOG_INFO, "configuration read%s", "");

@@ -103,6 +103,7 @@ struct http {
 	struct client *clients[CLIENTS_MAX]; /* oldest first */
 	unsigned client_cnt;
 	struct text texts[TEXT_CNT];
+	struct listen_address wanted, current; /* the main thread's */
 	pthread_t thread;
 	sem_t ready;
 	bool started;
@@ -641,14 +642,25 @@ static void pass_fd(struct http *h, int fd)
 	eventfd_write(h->wake_fd, 1);
 }
 
-bool http__listen(struct http *h, const char *listen)
+int http__listen(struct http *h, const struct listen_address *a)
 {
-	int fd = *listen ? listener__bind(listen) : NO_FD;
+	h->wanted = *a;
+	return http__retry(h);
+}
 
-	if (*listen && fd < 0)
-		return false;
+int http__retry(struct http *h)
+{
+	int fd = NO_FD;
+
+	if (!memcmp(&h->wanted, &h->current, sizeof(h->wanted)))
+		return 0;
+	if (h->wanted.len)
+		fd = listener__bind(&h->wanted);
+	if (h->wanted.len && fd < 0)
+		return fd;
 	pass_fd(h, fd);
-	return true;
+	h->current = h->wanted;
+	return 0;
 }
 
 uint64_t http__closed(const struct http *h)

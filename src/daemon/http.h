@@ -9,6 +9,7 @@
 
 struct event_base;
 struct http;
+struct listen_address;
 struct out;
 
 /* Limit of connections, and the daemon's memory for each. */
@@ -32,10 +33,10 @@ struct http_ops {
 /* Starts the thread, which drops all privileges: to be called before the sandbox is entered. base:
  * the daemon's loop. Reports its own errors. NULL on error. */
 struct http *http__new(struct event_base *base, const struct http_ops *ops);
-/* Listens on this address instead of the current one. listen: ADDRESS:PORT, with [] around an IPv6
- * address; an empty address means all. "": no longer listen. Reports its own errors, with advice.
- * false: nothing has changed. */
-bool http__listen(struct http *h, const char *listen);
+/* Listens on this address instead of the current one; its length is 0 to listen no longer. Returns
+ * 0, or -errno: the current address stays until http__retry() succeeds. */
+int http__listen(struct http *h, const struct listen_address *a);
+int http__retry(struct http *h);
 /* Connections that were closed early to make space for others. */
 uint64_t http__closed(const struct http *h);
 void http__free(struct http *h);

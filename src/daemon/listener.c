@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/util.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "util/clock.h"
-#include "util/log.h"
 #include "util/safe_close.h"
 
 /* Connections accepted in one turn of the loop, and the time after which no more are. */
@@ -120,49 +120,47 @@ static bool split(const char *text, char host[128], const char **port)
 	return !errno && *end == '\0' && end > colon + 1 && num >= 0 && num <= 65535;
 }
 
-/* Returns the socket, or -1 and the reason. */
-static int listen_on(const char *host, const char *port, const char **why)
+bool listener__resolve(const char *text, struct listen_address *a, char *why, size_t size)
 {
 	const struct evutil_addrinfo hints = {.ai_flags = EVUTIL_AI_PASSIVE,
 					      .ai_socktype = SOCK_STREAM};
-	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
 	struct evutil_addrinfo *ai = NULL;
-	int fd;
+	const char *port;
+	char host[128];
 
-	*why = "it is not an address of this machine";
-	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai)
-		return -1;
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	/* Accepted connections inherit the buffer sizes. */
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) ||
-	    bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, BACKLOG)) {
-		*why = errno == EADDRINUSE ? "Address already in use: choose "
-					     "another port, or stop the program that listens there"
-					   : strerror(errno);
-		if (fd >= 0)
-			close(fd);
-		fd = -1;
+	if (!split(text, host, &port)) {
+		snprintf(why, size,
+			 "metrics.listen: '%s' is not an address with a port; write it as "
+			 "127.0.0.1:9464",
+			 text);
+		return false;
 	}
+	if (evutil_getaddrinfo(*host ? host : NULL, port, &hints, &ai) || !ai) {
+		snprintf(
+			why, size,
+			"metrics.listen: cannot listen on %s: it is not an address of this machine",
+			text);
+		return false;
+	}
+	*a = (struct listen_address){.len = ai->ai_addrlen};
+	memcpy(&a->addr, ai->ai_addr, ai->ai_addrlen);
 	evutil_freeaddrinfo(ai);
-	return fd;
+	return true;
 }
 
-int listener__bind(const char *address)
+int listener__bind(const struct listen_address *a)
 {
-	const char *port, *why;
-	char host[128];
-	int fd;
+	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
+	int fd = socket(a->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret;
 
-	if (!split(address, host, &port)) {
-		err("metrics.listen: '%s' is not an address with a port; write it as "
-		    "127.0.0.1:9464",
-		    address);
-		return -1;
-	}
-	fd = listen_on(host, port, &why);
-	if (fd < 0)
-		err("metrics.listen: cannot listen on %s: %s", address, why);
-	return fd;
+	/* Accepted connections inherit the buffer sizes. */
+	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
+	    !setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) &&
+	    !setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) &&
+	    !bind(fd, (const struct sockaddr *)&a->addr, a->len) && !listen(fd, BACKLOG))
+		return fd;
+	ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	return ret;
 }

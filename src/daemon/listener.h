@@ -4,17 +4,26 @@
 #ifndef DAEMON_LISTENER_H
 #define DAEMON_LISTENER_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 struct listener;
 struct event_base;
-struct sockaddr_storage;
+
+struct listen_address {
+	struct sockaddr_storage addr;
+	socklen_t len;
+};
 
 /* fd: a non-blocking connection, which fn owns. */
 typedef void (*listener_fn)(void *ctx, int fd, const struct sockaddr_storage *from);
 
-/* Returns a socket that listens on ADDRESS:PORT (metrics.listen), or -1 after an error message. */
-int listener__bind(const char *address);
+/* Reads ADDRESS:PORT (metrics.listen). Returns false, and why: no address can be meant. */
+bool listener__resolve(const char *text, struct listen_address *a, char *why, size_t size);
+/* Returns a socket that listens there, or -errno. */
+int listener__bind(const struct listen_address *a);
 /* Takes listening_fd, even on failure. NULL: out of memory. */
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn,
 			       void *ctx);

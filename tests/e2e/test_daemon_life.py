@@ -15,6 +15,7 @@ import time
 import pytest
 from helpers.daemon import NOBODY, lines_of
 from helpers.jsonl import Trace
+from helpers.ports import free_port
 from helpers.run import CUDATRACE, Ran, cudatrace, into_full, until
 
 CHECK = "daemon", "--check-config"
@@ -89,7 +90,6 @@ def test_second_daemon(private):
     d = private.daemon("first")
     other = f"ctl.socket={private.folder}/other.sock"
     refused("another cudatrace daemon listens", "daemon", "--set", f"ctl.socket={d.sock}", "--set", "metrics.listen=")
-    refused("cannot listen on", "daemon", "--set", other, "--set", f"metrics.listen={d.at}")
     refused("there is no group nosuch", "daemon", "--set", other, "--set", "ctl.group=nosuch", "--set", "metrics.listen=")
     assert d.metrics().total("self_resident_bytes") > 0
     d.kill()
@@ -97,6 +97,55 @@ def test_second_daemon(private):
     d.start()
     assert d.ctl("status")
     d.stop()
+
+
+def test_taken_port(private):
+    """A user who listens on the port first does not keep the daemon from starting: it traces, names the reason and takes the port later.
+    A reload to a taken port says so and keeps the old one. An address that cannot be meant is still refused."""
+    with socket.socket() as taken, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(private.folder / "notify"))
+        systemd.settimeout(20)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        d = private.daemon("late", f"metrics.listen={at}", env={"NOTIFY_SOCKET": str(private.folder / "notify")}, at=None)
+        said = f"metrics.listen: cannot listen on {at}: Address already in use: stop the program that listens there, or choose another port"
+        assert d.said().count(said + "; the daemon traces without it, and tries again every second\n") == 1
+        assert "metrics on no port\n" in d.said()
+        assert d.ctl("status")["metrics"] == {"listen": at, "error": "Address already in use"}
+        assert systemd.recv(4096).decode() == f"STATUS={said}"
+    until(lambda: f"metrics on {at}\n" in d.said(), 10)
+    assert d.ctl("status")["metrics"] == {"listen": at, "error": None}
+    d.at = at
+    assert d.healthy() and "daemon traces without it" not in d.said().split("metrics on no port")[1]
+
+
+def test_reload_to_taken_port(private):
+    first, second = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    conf = private.folder / "moves.yaml"
+    conf.write_text(f"metrics: {{listen: '{first}'}}")
+    d = private.daemon("moves", level=None, at=None)
+    d.at = first
+
+    def reload(at):
+        conf.write_text(f"metrics: {{listen: '{at}'}}")
+        return d.ask("reload")
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", int(second.split(":")[1])))
+        taken.listen()
+        ran = reload(second)
+        assert ran.status == 1 and f"the new configuration is in effect, but metrics.listen: cannot listen on {second}: Address" in ran.err
+        assert d.healthy() and d.ctl("status")["metrics"]["error"]
+        # Back, and forth again.
+        assert reload(first).status == 0 and d.healthy()
+        assert not d.ctl("status")["metrics"]["error"] and reload(second).status == 1
+    d.at = second
+    until(d.healthy, 10)
+    for wrong in "127.0.0.1:x", "127.0.0.1:99999", "1.2.3.4.5:80":
+        ran = reload(wrong)
+        assert ran.status == 1 and wrong in ran.err and d.healthy()
+        refused(wrong, "daemon", "--set", f"ctl.socket={private.folder}/other.sock", "--set", f"metrics.listen={wrong}")
 
 
 def test_other_users(private):

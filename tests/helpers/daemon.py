@@ -192,13 +192,14 @@ def lines_of(*paths):
 
 class PrivateDaemon(Daemon):
     """place: has the folders folder and lib, and the list started. settings: KEY=VALUE, or options that begin with "--". level: as in
-    rules(), or None if the file NAME.yaml exists. before: a command that runs the daemon. env: of the daemon."""
+    rules(), or None if the file NAME.yaml exists. before: a command that runs the daemon. env: of the daemon. at: its port; None: as
+    configured, or none."""
 
-    def __init__(self, place, name, *settings, level="metrics", before=(), env=None):
+    def __init__(self, place, name, *settings, level="metrics", before=(), env=None, at=""):
         self.place, self.name, self.before, self.env = place, name, before, env
         self.conf, self.log, self.files, self.sock = (place.folder / f"{name}.{what}" for what in ("yaml", "log", "files", "sock"))
         self.settings = [x for s in settings for x in ([s] if str(s).startswith("-") else ["--set", s])]
-        self.at = f"127.0.0.1:{free_port()}"
+        self.at = f"127.0.0.1:{free_port()}" if at == "" else at
         if level:
             self.rules(level)
         self.start()
@@ -207,7 +208,7 @@ class PrivateDaemon(Daemon):
         self.conf.write_text(rules(self.place.folder, level, more))
 
     def start(self):
-        own = {"files.directory": self.files, "ctl.socket": self.sock, "metrics.listen": self.at}
+        own = {"files.directory": self.files, "ctl.socket": self.sock, **({"metrics.listen": self.at} if self.at else {})}
         args = ["--config", self.conf, "--libcuda", self.place.lib / "libcuda.so.1"]
         args += [x for k, v in own.items() for x in ("--set", f"{k}={v}")]
         with open(self.log, "wb") as log:
@@ -215,7 +216,7 @@ class PrivateDaemon(Daemon):
                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self.p.pid
         self.place.started.append(self.p)
-        until(lambda: self.p.poll() is not None or self.healthy(), 20)
+        until(lambda: self.p.poll() is not None or (self.healthy() if self.at else "metrics on" in self.said()), 20)
         assert self.p.poll() is None, f"the daemon {self.name} does not start: {self.said()[-600:]}"
 
     def healthy(self, seconds=10):
