@@ -156,6 +156,13 @@ extern uint32_t inject_sandboxed;
 /* sandbox.c: returns whether a filter was installed after the command was started, and reports it.
  */
 bool sandbox_has_come(void);
+/* Must come before any other system call. Detects a filter that may kill the program, and stores
+ * the thread's name. */
+void sandbox_at_start(char comm[16]);
+/* At the first use of CUDA: reports what sandbox_at_start() has detected. */
+void sandbox_report(void);
+/* trial.c: returns whether the library's system calls leave the program alive. */
+bool trial_passes(void);
 void inject_clock_off(void);
 /* Returns whether a read of the time stamp counter would end this thread. */
 bool clock_is_off(void);

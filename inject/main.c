@@ -11,7 +11,6 @@
 #include <elf.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -55,7 +54,7 @@ static void begin_early(void)
 	static bool tried;
 	struct object lib;
 
-	if (!inject_lib.dyn && !tried && libc_open(STEM ".1", 0x1) &&
+	if (!inject_lib.dyn && !tried && !is_quiet() && libc_open(STEM ".1", 0x1) &&
 	    objects_each(is_libcuda, &lib))
 		process_begin(CT_SHM_PRELOAD, &lib);
 	tried = true;
@@ -139,13 +138,11 @@ static bool is_behind(const struct object *o, void *arg)
 /* NVIDIA's profilers refuse to start if the driver is to load another tool. These are their names,
  * as the kernel truncates them, and those of programs that they start. (src/inject/environment.c
  * handles them as the command itself.) */
-static void leave_to_profiler(void)
+static void leave_to_profiler(const char *comm)
 {
 	static const char *const names[] = {"ncu", "nsys", "nv-nsight-cu-cl", "nvprof"};
 	const char *path = env_get("CUDA_INJECTION64_PATH"), *slash = path ? strrchr(path, '/') : 0;
-	char comm[16] = "";
 
-	sys(SYS_prctl, PR_GET_NAME, comm);
 	for (unsigned i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(comm, names[i]) && !strncmp(slash + 1, OWN_NAME, strlen(OWN_NAME))) {
 			env_remove("CUDA_INJECTION64_PATH");
@@ -162,16 +159,16 @@ __attribute__((constructor)) static void begin(void)
 	char comm[16] = "";
 
 	libc_setup();
-	/* cudatrace_attach() follows. Other threads of the program may read its environment. */
-	sys(SYS_prctl, PR_GET_NAME, comm);
-	if (!strcmp(comm, LATE_THREAD_NAME))
-		return;
 	/* Another libc than glibc: its programs cannot load NVIDIA's driver. */
 	if (!inject_libc.objects || !inject_libc.auxv || !inject_libc.errno_at ||
 	    inject_libc.auxv(AT_SECURE))
 		return;
+	sandbox_at_start(comm);
+	/* cudatrace_attach() follows. Other threads of the program may read its environment. */
+	if (!strcmp(comm, LATE_THREAD_NAME))
+		return;
 	chain = env_get(CT_ENV_CHAIN);
-	leave_to_profiler();
+	leave_to_profiler(comm);
 	wanted = process_setup();
 	if (wanted)
 		thread_setup();

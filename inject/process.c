@@ -508,6 +508,7 @@ bool process_begin(uint32_t how, const struct object *lib)
 	uint32_t tid, starter;
 
 	if (is_quiet()) {
+		sandbox_report();
 		lose_child(inject_process);
 		return inject_process->alive;
 	}

@@ -2,16 +2,21 @@
 /*
  * Programs that filter their own system calls (seccomp): a filter may kill the program at any
  * unexpected one. The library detects a new filter in prctl() and syscall() (thunk.S). The tracer
- * checks each second for filters installed in other ways (ct_shm.quiet). Before connecting, the
- * library checks for a filter that was not there when the command was started.
+ * checks each second for filters installed in other ways (ct_shm.quiet). At the program's start and
+ * before connecting, the library checks for a filter that was not there when the command was
+ * started.
  */
 #include "inject.h"
+
+#include "ct_late.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 uint32_t inject_sandboxed;
+/* Since its start; not reported yet. */
+static bool is_foreign;
 /* A thread of the program has disabled the time stamp counter. */
 static bool clock_off;
 
@@ -42,21 +47,31 @@ static unsigned number(const char *s)
 	return n;
 }
 
-/* Number of this thread's filters; before Linux 5.9, whether there is one. */
-static unsigned filters(void)
+static char status[4096]; /* one thread at a time, and a stack may have no space for it */
+
+/* The dynamic loader makes the same calls. */
+static bool read_status(void)
 {
 	int fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	static char text[4096]; /* one thread at a time, and a stack may have no space for it */
-	const char *at;
 	long n;
 
 	if (fd < 0)
-		return 0;
-	n = sys(SYS_read, fd, text, sizeof(text) - 1);
+		return false;
+	n = sys(SYS_read, fd, status, sizeof(status) - 1);
 	sys(SYS_close, fd);
-	text[n > 0 ? n : 0] = 0;
-	at = line_of(text, "Seccomp_filters:");
-	return at ? number(at) : number(line_of(text, "Seccomp:")) == 2;
+	status[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+/* Number of this thread's filters; before Linux 5.9, whether there is one. */
+static unsigned filters(void)
+{
+	const char *at;
+
+	if (!read_status())
+		return 0;
+	at = line_of(status, "Seccomp_filters:");
+	return at ? number(at) : number(line_of(status, "Seccomp:")) == 2;
 }
 
 void sandbox_keep(void)
@@ -67,16 +82,40 @@ void sandbox_keep(void)
 	env_set(CT_ENV_FILTERS, cnt);
 }
 
+void sandbox_at_start(char comm[16])
+{
+	const char *before = env_get(CT_ENV_FILTERS), *name;
+	unsigned cnt = filters();
+
+	name = line_of(status, "Name:\t");
+	if (!name)
+		sys(SYS_prctl, PR_GET_NAME, comm);
+	for (unsigned i = 0; name && i < 15 && name[i] != '\n'; i++)
+		comm[i] = name[i];
+	/* Before it loads the library into a running program, the tracer checks the filters. */
+	if (!strcmp(comm, LATE_THREAD_NAME) || cnt <= (before ? number(before) : 0))
+		return;
+	is_foreign = before || !trial_passes();
+	inject_sandboxed = is_foreign;
+}
+
+void sandbox_report(void)
+{
+	if (__atomic_exchange_n(&is_foreign, false, __ATOMIC_RELAXED))
+		log_warn(
+			"not traced in the process, which has a seccomp filter of its own; as root, "
+			"--probe=uprobe traces it",
+			0);
+}
+
 bool sandbox_has_come(void)
 {
 	const char *before = env_get(CT_ENV_FILTERS);
 
 	if (!inject_sandboxed && before && filters() > number(before)) {
 		inject_sandboxed = 1;
-		log_warn(
-			"not traced in the process, which has a seccomp filter of its own; as root, "
-			"--probe=uprobe traces it",
-			0);
+		is_foreign = true;
+		sandbox_report();
 	}
 	return inject_sandboxed;
 }

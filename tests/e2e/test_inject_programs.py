@@ -6,6 +6,7 @@ calls are recorded."""
 import functools
 import os
 import platform
+import re
 import shutil
 import subprocess
 
@@ -287,3 +288,35 @@ def test_forbidden(tmp_path, how, way):
     until(lambda: is_whole(path))
     t = Trace(path)
     assert t.sym["cuInit"] == 1 if way == "alone" else t.sym["cuDeviceGetCount"] == (520 if how == "dispatch" else 20), t.end
+
+
+def calls_of_library():
+    """Those that a library in a running program makes, and what it needs to start a collector."""
+    with open(os.path.dirname(TESTS) + "/src/inject/late_filter.c", encoding="utf-8") as f:
+        return sorted({*re.findall(r'\{"([a-z0-9_]+)",\s+SYS_', f.read()), "getcwd", "pidfd_open", "ppoll", "sigaltstack", "getdents64"})
+
+
+@pytest.mark.parametrize("way", ["user", "alone", "injected"])
+@pytest.mark.parametrize("action", ["kill", pytest.param("trap", marks=pytest.mark.long), pytest.param("errno", marks=pytest.mark.long)])
+def test_filter_at_start(tmp_path, action, way):
+    """A program under a filter, before any tracer, that ends it at one call of the library, or fails it: it must end as untraced."""
+    filtered = must(built("filtered", "gcc", "-o", "OUT", f"{TESTS}/inject/filtered.c", "-lseccomp"))
+    path = str(tmp_path / "trace")
+    variables = [f"{'LD_PRELOAD' if way == 'alone' else 'CUDA_INJECTION64_PATH'}={LIBRARY}", f"CUDATRACE_OUT={path}", "ASAN_OPTIONS=verify_asan_link_order=0"]
+    tried = 0
+    for name in calls_of_library():
+        untraced = Ran(["timeout", "5", filtered, action, name, c("calls")], env={"LD_LIBRARY_PATH": FAKE})
+        # The other process, which makes the calls first, takes a clone() and a wait4().
+        if untraced.status or (way != "user" and action != "errno" and name == "clone"):
+            continue
+        if way == "user":
+            ran = traced(way, path, [filtered, action, name, c("calls")], {})
+        else:
+            ran = Ran([filtered, action, name, "env", *variables, c("calls")], env={"LD_LIBRARY_PATH": FAKE})
+        says = [line for line in ran.err.splitlines(True) if not line.startswith("cudatrace: ")]
+        assert (ran.status, ran.out, "".join(says)) == (untraced.status, untraced.out, untraced.err), (name, ran)
+        notes = ran.err.count("not traced in the process, which has a seccomp filter of its own")
+        assert notes == 1 or way != "user" or name == "write", (name, ran)
+        assert notes <= 1, (name, ran)
+        tried += 1
+    assert tried > 30, tried

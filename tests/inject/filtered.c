@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* filtered kill|trap|errno CALL PROGRAM [ARGUMENT]...: runs the program under a filter that does
+ * this at each such system call. Exit status 77: this machine has no such call. */
+#include <errno.h>
+#include <seccomp.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	uint32_t action = !strcmp(argv[1], "kill")   ? SCMP_ACT_KILL_PROCESS
+			  : !strcmp(argv[1], "trap") ? SCMP_ACT_TRAP
+						     : SCMP_ACT_ERRNO(EPERM);
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+	int nr = seccomp_syscall_resolve_name(argv[2]);
+
+	if (nr < 0)
+		return 77;
+	if (!ctx || seccomp_rule_add(ctx, action, nr, 0) || seccomp_load(ctx))
+		return 1;
+	execvp(argv[3], argv + 3);
+	return 1;
+}
