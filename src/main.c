@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/verbs.h"
+#include "util/inherited.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/privs.h"
@@ -41,6 +42,10 @@ int main(int argc, char **argv)
 	if (is_setuid()) {
 		err("this program is setuid or setgid, which allows its users more than tracing: "
 		    "run chmod ug-s, and use sudo or setcap (docs/SECURITY.md)");
+		return EXIT_FAILURE;
+	}
+	if (!inherited_raise_stack()) {
+		err("the hard limit of the stack is below 256 KiB: raise it (ulimit -Hs)");
 		return EXIT_FAILURE;
 	}
 	privs_lower();

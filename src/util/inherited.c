@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "inherited.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The limits that trace/tracer.c raises. */
+#define STACK_SZ  (1 << 20)
+#define STACK_MIN (256 << 10)
+
+/* The limits that trace/tracer.c and inherited_raise_stack() raise. */
 static struct {
 	int which;
 	bool known;
 	struct rlimit at_start;
-} limits[] = {{.which = RLIMIT_NOFILE}, {.which = RLIMIT_MEMLOCK}};
+} limits[] = {{.which = RLIMIT_NOFILE}, {.which = RLIMIT_MEMLOCK}, {.which = RLIMIT_STACK}};
 #define LIMIT_TABLE_CNT (sizeof(limits) / sizeof(limits[0]))
 
 /* Linux has 64 signals on x86-64 and arm64. */
@@ -53,6 +57,21 @@ __attribute__((constructor)) static void note(void)
 	/* The exit status of a child is lost where SIGCHLD is ignored (waitpid(2)). */
 	if (ignored[SIGCHLD])
 		set(SIGCHLD, SIG_DFL);
+}
+
+bool inherited_raise_stack(void)
+{
+	struct rlimit limit;
+	pthread_attr_t attr;
+
+	if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_SZ)
+		return true;
+	limit.rlim_cur = limit.rlim_max < STACK_SZ ? limit.rlim_max : STACK_SZ;
+	/* libc has read the limit already, for the stacks of threads. */
+	return limit.rlim_cur >= STACK_MIN && !setrlimit(RLIMIT_STACK, &limit) &&
+	       !pthread_getattr_default_np(&attr) &&
+	       !pthread_attr_setstacksize(&attr, limit.rlim_cur) &&
+	       !pthread_setattr_default_np(&attr);
 }
 
 bool inherited_ignores(int signo)

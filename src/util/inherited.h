@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+/* Raises the limit of the stack to 1 MiB. Returns false if less than 256 KiB are allowed. */
+bool inherited_raise_stack(void);
 /* To be called in a child before exec: the new program inherits what we inherited. */
 void inherited_restore(void);
 /* Returns whether our parent ignored this signal: nohup ignores SIGHUP; a shell without job control

@@ -63,6 +63,18 @@ def test_soft_limit(tmp_path):
     assert (ran.status, ran.out, ran.err) == (0, "24\n", "") and Trace(tmp_path / "t").accounts()
 
 
+def test_small_stack(tmp_path):
+    """A small soft limit of the stack is raised for the tracer only; a small hard limit is named."""
+    def limited(soft, hard, *args):
+        return Ran([*NO_BPF, CUDATRACE, "-q", "--jsonl", tmp_path / "t", *args], env=ENV,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft << 10, hard << 10)))
+    for soft, hard in (64, 8192), (64, 300), (300, 300):
+        ran = limited(soft, hard, "-e", "launch", "--", "sh", "-c", 'ulimit -s; ulimit -Hs; ulimit -S -s 300; "$@" >/dev/null', "sh", *SAMPLE)
+        assert (ran.status, ran.out, ran.err) == (0, f"{soft}\n{hard}\n", "") and Trace(tmp_path / "t").accounts(), ran
+    ran = limited(64, 64, "--", "true")
+    assert (ran.status, ran.err) == (1, "cudatrace: the hard limit of the stack is below 256 KiB: raise it (ulimit -Hs)\n"), ran
+
+
 def refused(calls, error, *args):
     return Ran([sys.executable, f"{TESTS}/helpers/refuses.py", calls, error, CUDATRACE, *map(str, args)], env=ENV)
 
