@@ -128,7 +128,7 @@ static cold unsigned copy_safe(const struct words *w)
 
 	if (is_quiet())
 		return 0;
-	n = sys(SYS_process_vm_readv, inject_process->pid, w->to, w->cnt, w->from, w->cnt, 0);
+	n = kernel_copy(w->to, w->cnt, w->from, w->cnt);
 	for (; cnt < w->cnt && n >= (long)w->to[cnt].iov_len; cnt++)
 		n -= w->to[cnt].iov_len;
 	return cnt;

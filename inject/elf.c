@@ -242,7 +242,7 @@ bool objects_are_new(void)
 	struct iovec from = {last.map ? (void *)&last.map->l_next : NULL, sizeof(next)};
 
 	/* It may have been unloaded. */
-	return sys(SYS_process_vm_readv, sys(SYS_getpid), &to, 1, &from, 1, 0) < 0 || next;
+	return kernel_copy(&to, 1, &from, 1) < 0 || next;
 }
 
 struct objects_cnt objects_cnt(void)

@@ -85,7 +85,7 @@ static bool stack_has_driver(uint64_t sp)
 	for (size_t off = 0; off < STACK_READ; off += PART) {
 		uint64_t at = (sp & ~7ull) + off;
 		struct iovec to = {words, PART}, from = {(void *)at, PART};
-		long n = sys(SYS_process_vm_readv, inject_process->pid, &to, 1, &from, 1, 0);
+		long n = kernel_copy(&to, 1, &from, 1);
 
 		for (long i = 0; i < n / 8; i++)
 			if (is_return(words[i]))

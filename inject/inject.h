@@ -186,6 +186,19 @@ static inline bool is_quiet(void)
 
 	return unlikely(inject_sandboxed) || unlikely(shm && shm->quiet);
 }
+/* Lets the kernel copy memory of the program, which may not be mapped. Returns how much, or -errno.
+ */
+struct iovec;
+static inline long kernel_copy(const struct iovec *to, unsigned to_cnt, const struct iovec *from,
+			       unsigned from_cnt)
+{
+	long n = sys(SYS_process_vm_readv, inject_process->pid, to, to_cnt, from, from_cnt, 0);
+
+	/* The process's id is that of its main thread, which may have ended. */
+	if (n == -ESRCH)
+		n = sys(SYS_process_vm_readv, sys(SYS_gettid), to, to_cnt, from, from_cnt, 0);
+	return n;
+}
 /* State of this thread: its slot; the process.alive that the slot belongs to; calls until the next
  * attempt to get a slot. Then addresses that a call will write, for prefetching only. */
 struct tls {

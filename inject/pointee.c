@@ -30,10 +30,7 @@ static cold size_t read_slow(void *to, uint64_t addr, size_t len)
 		there[1].iov_len = len - first;
 		cnt = 2;
 	}
-	n = sys(SYS_process_vm_readv, inject_process->pid, &here, 1, there, cnt, 0);
-	/* The process's id is that of its main thread, which may have ended. */
-	if (n == -ESRCH)
-		n = sys(SYS_process_vm_readv, sys(SYS_gettid), &here, 1, there, cnt, 0);
+	n = kernel_copy(&here, 1, there, cnt);
 	return n < 0 ? 0 : n;
 }
 

@@ -93,7 +93,7 @@ static const uint8_t *copy_of(const struct module *m)
 	from = (struct iovec){(void *)cubin, m->size};
 	to = (struct iovec){st.copy, m->size};
 	c.cubin = st.copy;
-	if (sys(SYS_process_vm_readv, inject_process->pid, &to, 1, &from, 1, 0) != (long)m->size ||
+	if (kernel_copy(&to, 1, &from, 1) != (long)m->size ||
 	    __atomic_load_n(&m->cubin, __ATOMIC_ACQUIRE) != cubin || st.cupti->GetCubinCrc(&c) ||
 	    (uint32_t)c.crc != m->crc)
 		return NULL;

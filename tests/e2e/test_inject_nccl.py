@@ -98,6 +98,14 @@ def test_plugin(tmp_path, place, how, steps, runs):
     assert len(launches) == 2 * runs and {by_id[e["parent"]]["symbol"] for e in launches} == {"ncclGroupEnd", "ncclBroadcast"}
 
 
+def test_main_thread_has_ended(tmp_path, place):
+    """A process's id finds no memory when its main thread is gone: the communicator must be read all the same."""
+    t = trace(tmp_path, place, "program", "driver alone init load run")
+    assert of_nccl(t) == RUN
+    made = [e for e in t.calls if e["symbol"] == "ncclBcast"]
+    assert [(e["rank"], e["nranks"], e["algorithm"]) for e in made] == [(1, 2, "RING")], made
+
+
 @pytest.mark.parametrize("steps,cnt", [
     ("driver init names names", 2),
     ("names driver init names", 1),             # looked up before the driver is loaded, which happens then

@@ -12,6 +12,7 @@
  *   path=FILE the same with another file
  *   unload    closes what was loaded
  *   thread    goes on in another thread
+ *   alone     goes on in another thread, and ends this one
  *   storm     threads that load copies of the plugin, plugin0.so and on, call it and close them
  *   race      calls of a thread with communicators that another destroys meanwhile
  *   fork      goes on in a child, and then in this process
@@ -179,6 +180,21 @@ static void in_thread(void)
 	must(!pthread_create(&t, NULL, go_on, NULL) && !pthread_join(t, NULL), "thread");
 }
 
+static void *go_on_alone(void *first)
+{
+	must(!pthread_join(*(pthread_t *)first, NULL), "join");
+	return go_on(NULL);
+}
+
+static void alone(void)
+{
+	static pthread_t self, other;
+
+	self = pthread_self();
+	must(!pthread_create(&other, NULL, go_on_alone, &self), "thread");
+	pthread_exit(NULL);
+}
+
 static void *load_often(void *number)
 {
 	char name[32];
@@ -292,6 +308,8 @@ static void *go_on(void *arg)
 			must((!plugin || !dlclose(plugin)) && (!nccl || !dlclose(nccl)), "unload");
 		else if (!strcmp(s, "thread"))
 			in_thread();
+		else if (!strcmp(s, "alone"))
+			alone();
 		else if (!strcmp(s, "storm"))
 			storm();
 		else if (!strcmp(s, "race"))
