@@ -633,3 +633,10 @@ def test_damaged_header(tmp_path):
     ran = cudatrace("diff", path, path)
     assert ran.status == 2 and f"cannot compare {path}: its header cannot be read: trace again\n" in ran.err
     assert cudatrace("report", path).status in (0, 1)
+
+
+def test_reasons_agree():
+    """A reason follows "1 damaged line" and "2 damaged lines": it has no pronoun for them."""
+    with open(f"{os.path.dirname(TESTS)}/src/model/losses.def", encoding="utf-8") as f:
+        why = re.findall(r'^LOSS\(\w+, "\w+", "[^"]*", "[^"]*", "([^"]*)"', f.read(), re.M)
+    assert len(why) > 40 and not [w for w in why if re.search(r"\b(they|them|their)\b", w)]
