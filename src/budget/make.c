@@ -135,6 +135,19 @@ static void put_entry(struct out *o, struct made *m, enum budget_scope scope, co
 	}
 }
 
+/* Whether a run is incomplete: less was counted then than the program did. */
+static bool is_lossy(const struct made *m)
+{
+	for (unsigned i = 0; i < m->cnt; i++) {
+		double complete = 0;
+
+		values__get(m->v[i], "complete", NULL, NULL, &complete);
+		if (!complete)
+			return true;
+	}
+	return false;
+}
+
 static void put_all(struct made *m, const char *trace, struct out *o)
 {
 	static const struct {
@@ -145,6 +158,9 @@ static void put_all(struct made *m, const char *trace, struct out *o)
 		{BUDGET_RANGE, "ranges.list", "text"},
 	};
 
+	if (is_lossy(m))
+		out_lit(o, "# INCOMPLETE: the limits are too low, because something is missing in "
+			   "the trace. Trace again.\n");
 	out_lit(o, "# A budget: docs/BUDGETS.md. From the trace ");
 	out_json_str(o, trace, strlen(trace));
 	if (m->cnt == 1)

@@ -184,6 +184,13 @@ LEFT_OUT = ({"counted": "launch (2 functions), memory (73 functions)"}, {"entry_
             {"traced": "transfer, launch (3 functions), memory"}, {"traced": "transfer, memory, relaunch"})
 
 
+def test_made_of_incomplete(tmp_path):
+    """The budget itself has the warning: with -q, nothing else has it."""
+    for lost in 0, 3:
+        made = Ran([CUDATRACE, "report", "-q", "--make-budget", trace_of(tmp_path / "t", 10, 100, lost)])
+        assert made.status == 0 and not made.err and made.out.startswith("# INCOMPLETE: the limits are too low, because") == bool(lost), made
+
+
 @pytest.mark.parametrize("header", LEFT_OUT, ids=str)
 def test_left_out(header, tmp_path):
     """A limit must be broken if an option left out calls that it counts, and hold if it left out others."""
