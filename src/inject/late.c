@@ -208,7 +208,7 @@ static bool await_call(const struct late_target *t, uint32_t ticket, uint64_t be
 	return false;
 }
 
-static const char *result_text(const struct late_state *s)
+static const char *result_text(const struct late_target *t, const struct late_state *s)
 {
 	static char text[160];
 
@@ -218,6 +218,9 @@ static const char *result_text(const struct late_state *s)
 		return "another kind of cudatrace has traced it in-process before";
 	if (s->step == LATE_GO)
 		return "the machine is too busy to check it once more within milliseconds; try again";
+	if (s->step != LATE_THREAD && late_target__is_out_of_files(t))
+		return "it has as many open files as its limit allows (ulimit -n); raise that, or "
+		       "use --probe=uprobe";
 	snprintf(text, sizeof(text), "%s: %s",
 		 s->step == LATE_THREAD ? "it cannot create a thread"
 		 : s->step == LATE_FILE ? "it cannot create a file for the library (memfd)"
@@ -282,7 +285,7 @@ static const char *await_end(const struct late_target *t, uint32_t ticket, struc
 
 	while (read_state(t, s) && now_ns() - begin < DONE_MAX_NS) {
 		if (s->done == ticket)
-			return s->result ? result_text(s) : NULL;
+			return s->result ? result_text(t, s) : NULL;
 		if (s->file && s->file != filled && fill_file(t, (int)s->file - 1))
 			filled = s->file;
 		if (!step(STEP_NS))
@@ -325,7 +328,7 @@ static const char *enter(struct late_target *t, const struct inject *in)
 	}
 	return why	    ? why
 	       : in_handler ? only_in_handlers
-	       : may_go	    ? result_text(&s)
+	       : may_go	    ? result_text(t, &s)
 			    : "it has installed a system call filter (seccomp) meanwhile; use "
 			      "--probe=uprobe";
 }

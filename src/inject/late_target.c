@@ -41,9 +41,12 @@ const char late_hooked[] = "another cudatrace or another tool has hooked its lib
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 /* For the files that a process maps, of which it chooses the number and the size. */
 #define THREADS_CHECK_NS 2000000000ull
-/* A signal frame is searched in so much of a thread's stack. */
-#define STACK_WORDS (32u << 10)
-#define FRAME_WORDS 25
+/* A signal frame is searched up to the end of a thread's stack, in so much of it, or where no stack
+ * is known. Words are read at once. */
+#define STACK_MAX    (8ull << 20)
+#define NO_STACK_MAX (256ull << 10)
+#define STACK_WORDS  (32u << 10)
+#define FRAME_WORDS  25
 /* Two words of a signal frame: uc_flags is at most this; cs, gs, fs and ss of interrupted code. */
 #define UC_FLAGS_MAX  15
 #define USER_SEGMENTS 0x002b000000000033
@@ -315,6 +318,26 @@ static bool list_threads(struct late_target *t)
 	return t->thread_cnt || t->inner_pid == t->pid;
 }
 
+bool late_target__is_out_of_files(const struct late_target *t)
+{
+	static const char name[] = "Max open files";
+	char path[32], text[4096];
+	unsigned long max, cnt = 0;
+	struct dirent *de;
+	DIR *dir;
+
+	if (!task_read(t->pid, t->pid, "limits", text, sizeof(text)) ||
+	    sscanf(line_of(text, name), "%lu", &max) != 1)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/fd", t->pid);
+	dir = opendir(path);
+	while (dir && (de = readdir(dir)))
+		cnt += *de->d_name != '.' && strtoul(de->d_name, NULL, 10) < max;
+	if (dir)
+		closedir(dir);
+	return cnt >= max;
+}
+
 bool late_target__may_go(const struct late_target *t, pid_t inner_tid)
 {
 	pid_t tid = t->inner_pid == t->pid ? inner_tid : 0;
@@ -333,14 +356,33 @@ static bool is_signal_frame(const uint64_t *word)
 	return word[0] && word[1] <= UC_FLAGS_MAX && !word[2] && word[24] == USER_SEGMENTS;
 }
 
+/* Threads that began after the maps were read have an unknown stack. */
+static uint64_t stack_end(const struct late_target *t, uint64_t stack)
+{
+	uint64_t max = stack + NO_STACK_MAX;
+
+	for (unsigned i = 0; i < t->map_cnt; i++)
+		if (stack >= t->maps[i].start && stack < t->maps[i].end)
+			max = t->maps[i].end - stack < STACK_MAX ? t->maps[i].end
+								 : stack + STACK_MAX;
+	return max;
+}
+
 bool late_target__in_handler(const struct late_target *t, uint64_t stack)
 {
 	static uint64_t words[STACK_WORDS];
-	ssize_t n = pread(t->mem, words, sizeof(words), (off_t)(stack & ~7ull));
+	uint64_t end = stack_end(t, stack);
 
-	for (ssize_t i = 0; i + FRAME_WORDS <= n / 8; i++)
-		if (is_signal_frame(words + i))
-			return true;
+	for (uint64_t at = stack & ~7ull; at < end; at += sizeof(words) - FRAME_WORDS * 8) {
+		size_t size = end - at < sizeof(words) ? end - at : sizeof(words);
+		ssize_t n = pread(t->mem, words, size, (off_t)at);
+
+		for (ssize_t i = 0; i + FRAME_WORDS <= n / 8; i++)
+			if (is_signal_frame(words + i))
+				return true;
+		if (n < (ssize_t)sizeof(words))
+			break;
+	}
 	return false;
 }
 
@@ -353,6 +395,8 @@ static const char *check_status(struct late_target *t, unsigned filters)
 	t->start = start_of(t->pid);
 	sscanf(line_of(text, "Name:\t"), "%15[^\n]", t->comm);
 	t->inner_pid = inner_id(text, t->pid);
+	if (*line_of(text, "\nState:\t") == 'Z')
+		return "its main thread has ended" USE_UPROBES;
 	if (strchr("Tt", *line_of(text, "\nState:\t")))
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
@@ -385,7 +429,8 @@ static const char *check_libraries(const struct late_target *t, const char *libr
 	const struct late_map *cuda = find_map(t, "libcuda.so");
 
 	if (!cuda)
-		return "it has not loaded libcuda; start it as a command (cudatrace -- COMMAND), or use "
+		return "it has not loaded libcuda, or has unloaded it; start it as a command (cudatrace -- "
+		       "COMMAND), or use "
 		       "--probe=uprobe";
 	for (unsigned i = 0; i < t->map_cnt; i++) {
 		const struct late_map *m = &t->maps[i];

@@ -60,6 +60,7 @@ bool late_target__may_go(const struct late_target *t, pid_t inner_tid);
 /* Whether the thread with this stack pointer is in a signal handler, which may have interrupted
  * malloc(). */
 bool late_target__in_handler(const struct late_target *t, uint64_t stack);
+bool late_target__is_out_of_files(const struct late_target *t);
 /* Address of the entry of that slot. */
 uint64_t late_target__entry(const struct late_target *t, unsigned slot);
 

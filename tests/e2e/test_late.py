@@ -9,6 +9,7 @@ import os
 import platform
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -379,9 +380,10 @@ def test_many_mappings(tmp_path, built):
         assert ran.status and "checking all files that it maps takes too long; use --probe=uprobe" in ran.err and not is_entered(p), ran
 
 
-def test_handlers(tmp_path, built):
+@pytest.mark.parametrize("kind", ["handler", "deep"])
+def test_handlers(tmp_path, built, kind):
     """Calls in signal handlers that have interrupted malloc(), which creating a thread calls."""
-    with program(built, "handler") as p:
+    with program(built, kind) as p:
         ran = cudatrace(*command(p, tmp_path / "trace", "--duration", "4"))
         assert ran.status == 0 and "its CUDA calls seem to come from signal handlers" in ran.err and not is_entered(p), ran
         launches(tmp_path / "trace")
@@ -392,6 +394,24 @@ def test_unloaded(tmp_path, built):
     with program(built, "unload") as p:
         # Others find it unloaded already, and refuse.
         until(lambda: "cannot be entered" not in cudatrace(*command(p, tmp_path / "trace", "--duration", "1")).err)
+
+
+def test_main_thread_has_ended(built):
+    """Its maps are empty: that is not for lack of permission."""
+    with program(built, "headless") as p:
+        until(lambda: "Z" in open(f"/proc/{p.pid}/stat", encoding="utf-8").read())
+        assert "its main thread has ended; use --probe=uprobe" in refused(p)
+        p.kill()
+        p.wait()
+
+
+def test_out_of_files(tmp_path, built):
+    with program(built, "call") as p:
+        resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (3, 4096))
+        ran = cudatrace(*command(p, tmp_path / "trace", "--duration", "1"))
+        assert ran.status == 0 and "it has as many open files as its limit allows (ulimit -n); raise that, or use --probe=uprobe" in ran.err, ran
+        resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (4096, 4096))
+        enter(p, tmp_path / "trace")
 
 
 def test_without_libcuda():

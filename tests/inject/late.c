@@ -12,8 +12,10 @@
  *   signal    SIGPROF at 2 kHz
  *   small     stacks of 16 KB
  *   wait      system calls with timeouts, whose results are checked
+ *   headless  as call; the main thread ends
  *   idle      one launch a minute
  *   handler   launches in signal handlers that interrupt malloc()
+ *   deep      launches in signal handlers with 1 MB of their own on the stack
  *   unload    libcuda is unloaded right after each launch, before a new thread can run
  *   docker    below a system call filter (seccomp) as of a container
  *   only      a filter that kills at all calls but those named by further arguments
@@ -158,6 +160,15 @@ static void on_usr(int sig)
 
 	call(1);
 	errno = saved;
+}
+
+static void on_usr_deep(int sig)
+{
+	volatile char own[1 << 20];
+
+	own[0] = own[sizeof(own) - 1] = 1;
+	on_usr(sig);
+	MUST(own[0]);
 }
 
 static void do_handler(unsigned k)
@@ -317,7 +328,8 @@ static const struct kind {
 	     {"filters", do_call, 0},	   {"kills", do_call, 0},
 	     {"refuses", do_call, 0},	   {"one", do_call, 0},
 	     {"only", do_call, 0},	   {"sandboxed", do_sandboxed, 0},
-	     {"handler", do_handler, 0},   {"unload", do_unload, 0}};
+	     {"handler", do_handler, 0},   {"deep", do_handler, 0},
+	     {"headless", do_call, 0},	   {"unload", do_unload, 0}};
 static const struct kind *kind;
 
 /* late_filters.c */
@@ -388,7 +400,7 @@ int main(int argc, char **argv)
 	MUST(launch && launches);
 	signal(SIGTERM, on_term);
 	signal(SIGCONT, on_cont);
-	signal(SIGUSR1, on_usr);
+	signal(SIGUSR1, strcmp(kind->name, "deep") != 0 ? on_usr : on_usr_deep);
 	filter_all(kind->name, argv + 2);
 	pthread_attr_init(&attr);
 	if (kind->stack)
@@ -399,6 +411,8 @@ int main(int argc, char **argv)
 		signals();
 	puts("ready");
 	fflush(stdout);
+	if (!strcmp(kind->name, "headless"))
+		pthread_exit(NULL);
 	for (unsigned k = 1; k <= THREADS; k++) {
 		pthread_join(threads[k], NULL);
 		printf("%u %u\n", k, calls[k]);
