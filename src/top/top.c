@@ -127,7 +127,8 @@ int top_run(const struct session_opts *trace, const struct top_opts *o)
 	int status = 1;
 
 	t.o = o;
-	t.view = (struct session_view){on_open, on_event, on_use, on_reuse, on_tick, on_end, -1};
+	t.view = (struct session_view){on_open, on_event, on_use, on_reuse,
+				       on_tick, on_end,	  -1,	  o->json};
 	t.tables = o->tables ?: 1;
 	t.is_screen = !o->tables && !o->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	if (t.is_screen && tty__open(&t.tty))

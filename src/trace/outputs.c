@@ -117,6 +117,8 @@ bool session__shares_stdout(const struct session *s)
 
 	if (fstat(STDOUT_FILENO, &out) || S_ISCHR(out.st_mode))
 		return false;
+	if (s->o->view && s->o->view->prints)
+		return true;
 	for (unsigned i = 0; i < s->sink_cnt; i++)
 		if (!fstat(s->sinks[i]->out->fd, &st) && st.st_dev == out.st_dev &&
 		    st.st_ino == out.st_ino)

@@ -40,7 +40,8 @@ struct session_view {
 	uint64_t (*tick)(struct session_view *v, uint64_t now);
 	/* Called when the trace has ended, after all events. */
 	void (*end)(struct session_view *v);
-	int fd; /* tick() is called when it is readable; -1: none */
+	int fd;	     /* tick() is called when it is readable; -1: none */
+	bool prints; /* JSON to stdout, where the output of a command would be in its way */
 };
 
 struct session_opts {

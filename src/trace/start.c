@@ -370,8 +370,8 @@ int session__start(struct session *s)
 	opener__close_names();
 	to_stderr = s->cmd.pid && session__shares_stdout(s);
 	if (to_stderr)
-		info("the trace is written to stdout: the output of %s goes to stderr",
-		     s->o->argv[0]);
+		info("the %s is written to stdout: the output of %s goes to stderr",
+		     s->o->view ? "table" : "trace", s->o->argv[0]);
 	if (s->o->start_after_ns)
 		s->capture.start_ns = (begin_ns ?: now_ns()) + s->o->start_after_ns;
 	if (s->o->duration_ns)

@@ -20,10 +20,10 @@ EVIL = "\033]2;title\007\033[2Jevil\x9b5m\u202e\n"
 
 
 def table(*args, env=None):
-    """The only table of a command that ends before the interval does."""
+    """The only table of a command that ends before the interval does, and stderr."""
     ran = Ran([*args, "--interval", "600", "--", *SAMPLE], env={**ENV, **(env or {})})
     assert ran.status == 0, ran
-    return ran.out
+    return ran.out, ran.err
 
 
 @pytest.mark.parametrize("probe", ["uprobe", "inject"])
@@ -31,14 +31,15 @@ def test_exact(probe, tmp_path):
     before = [CUDATRACE, "top", "--probe=uprobe"] if probe == "uprobe" else [*INSIDE, CUDATRACE, "top", "--probe=inject"]
     if probe == "uprobe":
         needs_tracing()
-    lines = table(*before, "--json", env={"FAKE_CUDA_COUNTS": str(tmp_path / "counts")}).split("\n")
-    t = json.loads(next(line for line in lines if line.startswith("{")))
+    # The output of the command is not in its way.
+    out, err = table(*before, "--json", env={"FAKE_CUDA_COUNTS": str(tmp_path / "counts")})
+    t = json.loads(out)
     made = {s: int(n) for s, n in map(str.split, open(tmp_path / "counts", encoding="utf-8"))}
     (p,) = t["processes"]
     functions = {f["symbol"]: f["calls"] for f in p["functions"]}
     assert functions == {s: made[s] for s in functions} and {"cuLaunchKernel", "cuMemAlloc_v2", "cuCtxSynchronize"} <= set(functions)
     assert p["calls"] == t["calls"] == sum(functions.values())
-    launches = next(re.search(r"(\d+) kernel launches, (\d+) graph launches", line) for line in lines if line.startswith("loaded"))
+    launches = re.search(r"^loaded .* (\d+) kernel launches, (\d+) graph launches$", err, re.M)
     assert p["launches"] == int(launches[1]) + int(launches[2])
     # The program requests more memory than there is, once.
     assert p["errors"] == t["errors"] == sum(f["errors"] for f in p["functions"]) == 1
@@ -50,7 +51,7 @@ def test_exact(probe, tmp_path):
 
 def test_text():
     needs_tracing()
-    sums, lost, head, row, end, *rest = [line for line in table(CUDATRACE, "top", "--once").split("\n") if not line.startswith("loaded")]
+    sums, lost, head, row, end, *rest = [line for line in table(CUDATRACE, "top", "--once")[0].split("\n") if not line.startswith("loaded")]
     assert re.fullmatch(r"[\d.]+ s: 1 process, [\d,]+ calls, [\d,]+ launches, [\d.]+ MiB copied, 0 B held, 1 error, tracing took [\d.]+ % of a processor", sums)
     assert lost.startswith("nothing was lost; not traced: query (")
     assert head.split() == "PID USER CALLS/S LAUNCH/S COPIED/S MEMORY WAIT ERR/S TRACING COMMAND".split()
@@ -98,8 +99,8 @@ def program():
 def test_no_calls(program):
     """A process that loads libcuda but makes no call must have no row."""
     ran = Ran([CUDATRACE, "top", "--json", "--interval", "600", "--", "sh", "-c", f"echo open {FAKE}/libcuda.so.1 | {program}"])
-    said, line = ran.out.rstrip().split("\n")
-    assert said == "1" and json.loads(line)["processes"] == [], ran
+    said = "cudatrace: the table is written to stdout: the output of sh goes to stderr\n1\n"
+    assert ran.err.startswith(said) and json.loads(ran.out)["processes"] == [], ran
 
 
 @pytest.fixture
