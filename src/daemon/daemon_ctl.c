@@ -299,6 +299,8 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 	json_sym(j, "level", proc_level_name(p->level));
 }
 
+/* What a burst records fills files that others need, too. */
+#define BURST_MAX_NS (3600 * SEC_NS)
 /* A later time is a mistake. */
 #define PLANNED_MAX_NS (7 * 86400 * SEC_NS)
 
@@ -364,6 +366,10 @@ static void burst(struct daemon *d, int argc, char **argv, bool root, struct jso
 		at++;
 	if (at < argc && (opt_read_time(argv[at++], 1000000000, &ns) || !ns || at < argc)) {
 		fail(j, "write burst [PID] [SECONDS] [at TIME] [gpu-time], as in burst 4711 10s");
+		return;
+	}
+	if (ns > BURST_MAX_NS && ns != d->cfg->sample.trace_ns) {
+		fail(j, "a burst lasts at most an hour; for longer, set the level to trace");
 		return;
 	}
 	if (pid &&

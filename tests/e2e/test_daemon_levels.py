@@ -137,6 +137,8 @@ def test_ctl(levels):
     refuses("there is no command dance", d.ask("dance"))
     for at, why in (("@1769860800", "this time is over since"), (f"@{time.time() + 700000:.0f}", "more than a week away")):
         refuses(why, d.ask("burst", "1s", "--at", at))
+    for long in "3601s", "1000h", "584y":
+        refuses("lasts at most an hour" if long != "584y" else "write burst", d.ask("burst", long))
     refuses("'noon': not a time in UTC", d.ask("burst", "--at", "noon"))
     refuses("--at is for ctl burst", d.ask("status", "--at", "@1769860800"))
     assert ctl_requests.send(d.sock, *(f"level none-{i % 256} off" for i in range(600))) == (600, "")
