@@ -82,6 +82,7 @@ static const struct key keys[] = {
 	NUM("profiles.interval", KEY_TIME, profiles.interval_ns, "0", 1000000000, true),
 	KEY("profiles.files", KEY_BOOL, profiles.files, "true"),
 	KEY("profiles.native", KEY_BOOL, profiles.native, "true"),
+	KEY("profiles.iterations", KEY_TEXT, profiles.iterations, ""),
 	KEY("otlp.endpoint", KEY_TEXT, otlp.endpoint, ""),
 	KEY("otlp.headers_file", KEY_TEXT, otlp.headers_file, ""),
 	KEY("otlp.gzip", KEY_BOOL, otlp.gzip, "false"),

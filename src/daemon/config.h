@@ -79,6 +79,7 @@ struct config {
 	struct {
 		uint64_t interval_ns; /* 0: none */
 		bool files, native;
+		char *iterations; /* function or glob; "": none */
 	} profiles;
 	struct {
 		char *endpoint, *headers_file, *iterations;

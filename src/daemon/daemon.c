@@ -399,7 +399,7 @@ static int start(struct daemon *d)
 		ret = d->runner ? 0 : -EAGAIN;
 	}
 	if (!ret && d->cfg->profiles.interval_ns) {
-		d->profile = daemon__new_profile(d->cfg);
+		d->profile = daemon__new_profile();
 		ret = d->profile ? 0 : -ENOMEM;
 	}
 	if (!ret) {
@@ -429,6 +429,7 @@ static int start(struct daemon *d)
 	attach__ring_fds(d->t.att, &cpus, &(size_t){0});
 	look_at_memory(d, cpus);
 	sources__set_default(&d->t.sources, daemon__default_level(d));
+	daemon__set_profile_markers(d);
 	daemon__set_always(d);
 	daemon__profile_tick(d);
 	tracer__fill_info(&d->t);

@@ -9,8 +9,9 @@
 void daemon__set_always(struct daemon *d)
 {
 	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++) {
-		bool always =
-			dprocs__is_always(&d->procs, d->t.o.attach.redact, fnset__fn(d->t.fns, id));
+		bool always = dprocs__is_always(&d->procs, d->t.o.attach.redact,
+						fnset__fn(d->t.fns, id)) ||
+			      daemon__profile_needs(d, id);
 
 		if (always != d->always[id] && !sources__set_always(&d->t.sources, id, always))
 			d->always[id] = always;

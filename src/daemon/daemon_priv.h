@@ -215,13 +215,17 @@ void daemon__finish_otlp(struct daemon *d);
 
 /* daemon_profile.c */
 /* NULL: not configured, or out of memory. */
-struct daemon_profile *daemon__new_profile(const struct config *c);
+struct daemon_profile *daemon__new_profile(void);
+/* Finds the functions that end iterations. */
+void daemon__set_profile_markers(struct daemon *d);
 void daemon_profile__free(struct daemon_profile *p);
 /* Fills what traced calls need for profiles. */
 void daemon__profile_opts(const struct config *c, struct attach_opts *o);
-void daemon__profile_counted(void *d, const struct dproc *p, uint32_t func_id,
+void daemon__profile_counted(void *d, struct dproc *p, uint32_t func_id,
 			     const struct ct_count *delta);
-void daemon__profile_event(struct daemon *d, const struct dproc *p, const struct trace_event *ev);
+void daemon__profile_event(struct daemon *d, struct dproc *p, const struct trace_event *ev);
+/* Returns whether profiles need each call of the function. */
+bool daemon__profile_needs(const struct daemon *d, unsigned func_id);
 /* Once a second: sets how many calls are sampled, and ends the interval. */
 void daemon__profile_tick(struct daemon *d);
 /* Ends the last interval. */

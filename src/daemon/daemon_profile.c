@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@
 struct fn_rate {
 	uint64_t calls, ns, bytes; /* since the last control */
 	uint32_t below;
+	bool ends; /* its calls end iterations */
 };
 
 struct daemon_profile {
@@ -47,6 +49,9 @@ struct daemon_profile {
 	uint64_t spent_ns, samples, errors, full;
 	double symbols_s;  /* time for names so far */
 	bool paused;	   /* no call is sampled now */
+	bool starting;	   /* a program may leave a stage soon */
+	bool marks;	   /* there are functions that end iterations */
+	uint32_t interval; /* number of the current one */
 	struct out *ready; /* the last complete profile; NULL: none */
 	struct fn_rate fns[CT_MAX_FUNCS];
 };
@@ -65,7 +70,22 @@ static uint64_t cpu_ns(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-struct daemon_profile *daemon__new_profile(const struct config *c)
+void daemon__set_profile_markers(struct daemon *d)
+{
+	const char *glob = d->cfg->profiles.iterations;
+	struct daemon_profile *p = d->profile;
+
+	if (!p || !*glob)
+		return;
+	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++)
+		p->marks |= p->fns[id].ends = !fnmatch(glob, fnset__fn(d->t.fns, id)->symbol, 0);
+	if (!p->marks)
+		warn("profiles.iterations: there is no function '%s'; cudatrace list prints all of "
+		     "them",
+		     glob);
+}
+
+struct daemon_profile *daemon__new_profile(void)
 {
 	struct daemon_profile *p = calloc(1, sizeof(*p));
 
@@ -92,27 +112,40 @@ void daemon_profile__free(struct daemon_profile *p)
 	free(p);
 }
 
+bool daemon__profile_needs(const struct daemon *d, unsigned func_id)
+{
+	const struct api_fn *fn = fnset__fn(d->t.fns, func_id);
+
+	return d->profile && fn && fn->api == API_CUDA &&
+	       (fn->op == OP_INIT ||
+		(fn->class == CLASS_CONTEXT && (fn->op == OP_RETAIN || fn->op == OP_CREATE)) ||
+		d->profile->fns[func_id].ends);
+}
+
 static void spend(struct daemon_profile *p, uint64_t ns)
 {
 	p->spent_ns += ns;
 	p->credit_ns -= ns;
 }
 
-void daemon__profile_counted(void *ctx, const struct dproc *proc, uint32_t func_id,
+void daemon__profile_counted(void *ctx, struct dproc *proc, uint32_t func_id,
 			     const struct ct_count *delta)
 {
 	struct daemon *d = ctx;
+	const struct api_fn *fn = fnset__fn(d->t.fns, func_id);
 	struct fn_rate *r = &d->profile->fns[func_id];
 	uint64_t begun = cpu_ns();
 
 	r->calls += ct_count_calls(delta) + delta->entered;
 	r->ns += delta->total_ns;
 	r->bytes += delta->bytes;
-	dprofile__counted(d->profile->now, proc, fnset__fn(d->t.fns, func_id), delta);
+	live_stage__counted(&proc->live, fn, d->procs.read_ns, d->profile->marks);
+	d->profile->starting |= live_stage__is_starting(&proc->live);
+	dprofile__counted(d->profile->now, proc, fn, delta);
 	spend(d->profile, cpu_ns() - begun);
 }
 
-void daemon__profile_event(struct daemon *d, const struct dproc *proc, const struct trace_event *ev)
+void daemon__profile_event(struct daemon *d, struct dproc *proc, const struct trace_event *ev)
 {
 	struct daemon_profile *p = d->profile;
 	bool sampled = ev->kind == EVENT_CALL && ev->sampled;
@@ -124,7 +157,13 @@ void daemon__profile_event(struct daemon *d, const struct dproc *proc, const str
 		p->fns[id].ns += event_duration_ns(ev);
 		p->fns[id].bytes += ev->has & HAS_SIZE ? ev->size : 0;
 	}
+	if (id >= 0)
+		live_stage__begin(&proc->live, ev, p->marks);
 	dprofile__event(p->now, proc, ev);
+	if (id >= 0) {
+		live_stage__end(&proc->live, ev, p->fns[id].ends, p->interval);
+		p->starting |= live_stage__is_starting(&proc->live);
+	}
 	if (sampled) {
 		p->samples++;
 		spend(p, cpu_ns() - begun + RECORD_NS);
@@ -258,6 +297,7 @@ static void end_interval(struct daemon *d)
 	p->begun_ns = now;
 	p->begun_wall_ns = clock_ns(CLOCK_REALTIME);
 	p->full += dprofile__sums(p->now)->full;
+	p->interval++;
 	if (next && o && !dprofile__write(p->now, &span, d->t.info.redacted, o)) {
 		if (p->ready)
 			out__close(p->ready);
@@ -285,6 +325,11 @@ void daemon__profile_tick(struct daemon *d)
 	if (!p)
 		return;
 	control(d, d->now);
+	/* Counted calls have the stage in which they are read. */
+	if (p->starting && p->credit_ns > 0) {
+		p->starting = false;
+		daemon__read_counts(d);
+	}
 	if (d->now - p->begun_ns < d->cfg->profiles.interval_ns)
 		return;
 	daemon__read_counts(d);

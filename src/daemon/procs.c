@@ -345,6 +345,7 @@ void dprocs__exec(struct dprocs *ps, struct dproc *p, ct_generation generation)
 		dproc__forget_counts(p);
 	p->generation = generation;
 	p->dossiers = 0;
+	p->live = (struct live_stage){0};
 	dproc__set_memory(p, &none);
 	p->by_ctl = false;
 	/* The kernel side dropped the level with the old program. */

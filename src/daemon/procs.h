@@ -4,6 +4,7 @@
 #define DAEMON_PROCS_H
 
 #include "config.h"
+#include "live_stage.h"
 #include "metrics/labels.h"
 #include "metrics/metrics.h"
 #include "trace/source.h"
@@ -39,6 +40,7 @@ struct dproc {
 	unsigned dossiers; /* bit N: enum dossier_reason N has had one of this program */
 	struct metrics_target *target;
 	struct mem_totals mem;
+	struct live_stage live; /* with profiles.interval */
 	struct count_row_table counts;
 	struct counted_error_table errors;
 	unsigned libs_look; /* number of the last library scan that read it (daemon_libs.c) */
@@ -99,8 +101,7 @@ struct dprocs {
 	 * synchronisation; of an error, its result if the context is unusable after it. */
 	void (*caused)(void *ctx, struct dproc *p, enum cause why, uint64_t amount);
 	/* Receives calls that were counted. Or NULL. */
-	void (*counted)(void *ctx, const struct dproc *p, uint32_t func_id,
-			const struct ct_count *delta);
+	void (*counted)(void *ctx, struct dproc *p, uint32_t func_id, const struct ct_count *delta);
 	void *ctx;
 };
 

@@ -28,8 +28,9 @@ HASH_TABLE_BYTES(text, bytes);
 
 /* Texts are interned; NULL: none. */
 struct place {
-	const char *process, *container, *pod, *namespace, *thread, *function, *leaf;
-	uint64_t device, stream; /* 1 + the number; 0: none */
+	const char *process, *container, *pod, *namespace, *thread, *function, *leaf, *stage;
+	uint64_t device, stream;       /* 1 + the number; 0: none */
+	uint64_t iteration, group_len; /* first of its group, from 1; iterations in a group */
 	uint32_t pid, tid;
 	uint64_t frame_cnt;
 	struct dprofile_frame frames[];
@@ -38,7 +39,8 @@ struct place {
 struct row {
 	struct hash_link link;
 	const void *key;   /* at */
-	struct row *total; /* its process and function, with exact values; NULL: this is one */
+	struct row *total; /* its process, stage and function, with exact values; NULL: this is one
+			    */
 	uint64_t v[PROFILE_VALUE_CNT];
 	/* A total: the sum of its rows, and the part that rows have received so far. */
 	uint64_t sampled[PROFILE_VALUE_CNT], passed[PROFILE_VALUE_CNT], given[PROFILE_VALUE_CNT];
@@ -59,6 +61,7 @@ struct dprofile {
 		uint32_t pid;
 		ct_generation generation;
 		const struct api_fn *fn;
+		const char *stage;
 		struct row *total;
 	} recent[RECENT_FNS];
 	struct {
@@ -142,7 +145,13 @@ static struct row *row_get(struct dprofile *d, struct row_table *t, struct row *
 	return NULL;
 }
 
-/* Sets d->scratch to a function of a process. */
+/* NULL: it is unknown. */
+static const char *stage_of(const struct dproc *p)
+{
+	return p->live.known ? stage_name(p->live.stage) : NULL;
+}
+
+/* Sets d->scratch to a function of a process, in its present stage. */
 static void place_set(struct dprofile *d, const struct dproc *p, const char *function)
 {
 	const struct labels *l = &p->labels;
@@ -154,6 +163,7 @@ static void place_set(struct dprofile *d, const struct dproc *p, const char *fun
 	d->scratch.pod = intern(d, l->pod);
 	d->scratch.namespace = intern(d, l->namespace);
 	d->scratch.function = intern(d, function);
+	d->scratch.stage = stage_of(p);
 }
 
 /* NULL: no space. */
@@ -162,13 +172,14 @@ static struct row *total_of(struct dprofile *d, const struct dproc *p, const str
 	unsigned i = hash_word((uintptr_t)fn ^ (uint64_t)p->pid << 32) % RECENT_FNS;
 
 	if (d->recent[i].p == p && d->recent[i].pid == p->pid && d->recent[i].fn == fn &&
-	    d->recent[i].generation == p->generation)
+	    d->recent[i].generation == p->generation && d->recent[i].stage == stage_of(p))
 		return d->recent[i].total;
 	place_set(d, p, fn->name);
 	d->recent[i].p = p;
 	d->recent[i].pid = p->pid;
 	d->recent[i].generation = p->generation;
 	d->recent[i].fn = fn;
+	d->recent[i].stage = stage_of(p);
 	d->recent[i].total = row_get(d, &d->totals, NULL);
 	return d->recent[i].total;
 }
@@ -199,8 +210,8 @@ static void set_frames(struct dprofile *d, const struct stack *stack)
 }
 
 /* Adds a sampled call to the row of its stack. */
-static void add_sample(struct dprofile *d, struct row *total, const struct trace_event *ev,
-		       const uint64_t v[PROFILE_VALUE_CNT])
+static void add_sample(struct dprofile *d, struct row *total, const struct dproc *p,
+		       const struct trace_event *ev, const uint64_t v[PROFILE_VALUE_CNT])
 {
 	unsigned i = ev->id % CALLS_MAX;
 	struct row *r;
@@ -209,6 +220,8 @@ static void add_sample(struct dprofile *d, struct row *total, const struct trace
 	memcpy(&d->scratch, &total->at, sizeof(total->at));
 	d->scratch.tid = ev->tid;
 	d->scratch.thread = intern(d, ev->comm);
+	d->scratch.iteration = live_stage__first(&p->live);
+	d->scratch.group_len = p->live.group;
 	if (call_does(ev, DOES_LAUNCH))
 		d->scratch.leaf = intern(d, ev->launch.kernel);
 	if (ev->has & HAS_STREAM)
@@ -233,7 +246,7 @@ static void on_call(struct dprofile *d, const struct dproc *p, const struct trac
 	d->sums.calls++;
 	values_add(total ? total->v : d->rest, v);
 	if (total && ev->sampled)
-		add_sample(d, total, ev, v);
+		add_sample(d, total, p, ev, v);
 }
 
 /* An execution has the stack of its call if that was sampled. */
@@ -244,16 +257,19 @@ static void on_execution(struct dprofile *d, const struct dproc *p, const struct
 		[PROFILE_EXECUTIONS] = 1,
 	};
 	unsigned i = ev->gpu.call_id % CALLS_MAX;
+	bool known = ev->gpu.call_id && d->calls[i].id == ev->gpu.call_id &&
+		     d->calls[i].pid == ev->pid && d->calls[i].row;
 	struct row *total, *r = NULL;
 
 	d->sums.gpu_ns += v[PROFILE_GPU_NS];
 	place_set(d, p, ev->gpu.call ?: PROFILE_NO_CALL);
+	if (known)
+		d->scratch.stage = d->calls[i].row->at.stage;
 	d->scratch.leaf = intern(d, profile_executed(ev));
 	d->scratch.device = 1 + (uint64_t)ev->gpu.device;
 	total = row_get(d, &d->totals, NULL);
 	values_add(total ? total->v : d->rest, v);
-	if (!total || !ev->gpu.call_id || d->calls[i].id != ev->gpu.call_id ||
-	    d->calls[i].pid != ev->pid || !d->calls[i].row)
+	if (!total || !known)
 		return;
 	memcpy(&d->scratch, &d->calls[i].row->at, place_sz(&d->calls[i].row->at));
 	d->scratch.leaf = total->at.leaf;
@@ -329,6 +345,12 @@ static void add_label(struct dprofile_sample *s, const char *key, const char *te
 		s->labels[s->label_cnt++] = (struct dprofile_label){.key = key, .text = text};
 }
 
+static void add_number(struct dprofile_sample *s, const char *key, uint64_t number)
+{
+	if (number)
+		s->labels[s->label_cnt++] = (struct dprofile_label){.key = key, .number = number};
+}
+
 static void give(const struct place *at, struct dprofile_sample *s,
 		 void (*fn)(void *ctx, const struct dprofile_sample *s), void *ctx)
 {
@@ -343,13 +365,9 @@ static void give(const struct place *at, struct dprofile_sample *s,
 	s->frames = frames;
 	s->frame_cnt = cnt + at->frame_cnt;
 	s->label_cnt = 0;
-	if (at->pid)
-		s->labels[s->label_cnt++] =
-			(struct dprofile_label){.key = "process", .number = at->pid};
+	add_number(s, "process", at->pid);
 	add_label(s, "process_name", at->process);
-	if (at->tid)
-		s->labels[s->label_cnt++] =
-			(struct dprofile_label){.key = "thread", .number = at->tid};
+	add_number(s, "thread", at->tid);
 	add_label(s, "thread_name", at->thread);
 	add_label(s, "namespace", at->namespace);
 	add_label(s, "pod", at->pod);
@@ -359,6 +377,9 @@ static void give(const struct place *at, struct dprofile_sample *s,
 	snprintf(stream, sizeof(stream), "0x%" PRIx64, at->stream - 1);
 	add_label(s, "device", at->device ? device : NULL);
 	add_label(s, "stream", at->stream ? stream : NULL);
+	add_label(s, "stage", at->stage);
+	add_number(s, "iteration", at->iteration);
+	add_number(s, "iterations", at->iteration && at->group_len > 1 ? at->group_len : 0);
 	fn(ctx, s);
 }
 

@@ -12,7 +12,7 @@
 #include "report/page/profile.h"
 
 #define DPROFILE_SZ	(8u << 20) /* limit of rows and texts */
-#define DPROFILE_LABELS 10
+#define DPROFILE_LABELS 12
 
 struct dprofile_frame {
 	const char *name, *file; /* NULL: none */

@@ -194,6 +194,9 @@ static const struct {
 	{"thread_name", "thread.name", false},
 	{"device", "cuda.device", false},
 	{"stream", "cuda.stream", false},
+	{"stage", "cuda.stage", false},
+	{"iteration", "cuda.iteration", false},
+	{"iterations", "cuda.iterations", false},
 };
 #define NAME_CNT (sizeof(names) / sizeof(names[0]))
 

@@ -51,7 +51,7 @@ def test_sums(private, level):  # noqa: F811
     ps = profiles(d)
     assert all(dict(p.types) == TYPES and p.rows == p.keys for p in ps)
     labels = {k for p in ps for _, _, x in p.samples for k in x}
-    assert {"process", "process_name"} <= labels <= {"process", "process_name", "thread", "thread_name", "stream"}
+    assert {"process", "process_name", "stage"} <= labels <= {"process", "process_name", "thread", "thread_name", "stream", "stage"}
     assert {x["process_name"] for p in ps for _, _, x in p.samples} == {"s"}
     known = m.by("calls_total", "function", command="s")
     made = collections.Counter()
@@ -68,6 +68,38 @@ def test_sums(private, level):  # noqa: F811
     assert any(name and file.endswith("/s") for frames, _ in deep for name, file, _ in frames), deep[:3]
     assert any("sampled: stacks are of " in c for p in ps for c in p.comments)
     assert not [e for e in d.lines() if e["type"] == "stack" or "stack" in e]
+
+
+@pytest.mark.parametrize("level", ["metrics", "trace"])
+def test_stages(private, level):  # noqa: F811
+    """A call must have the stage of its moment, and the number of the iteration that was running; sums stay exact."""
+    d = private.daemon("d", "profiles.interval=10m", "profiles.iterations=cuStreamSynchronize", level=level)
+    counts = private.folder / "counts"
+    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts))
+    made = driver_counts(counts)
+    d.until(lambda m: m.calls("s", "cuLaunchKernel") == made["cuLaunchKernel"])
+    d.stop()
+    p, = profiles(d)
+    stages, last, marks, sizes = collections.defaultdict(set), 0, collections.Counter(), set()
+    for frames, v, x in p.samples:
+        name = next(f[0] for f in frames if f[0].startswith("cu"))
+        assert x.get("stage") in ({"init", "load", "warmup", "inference"} if name not in ("cuDriverGetVersion", "cuGetProcAddress") else
+                                  {None, "init", "load", "warmup", "inference"}), (name, x)
+        stages[name].add(x.get("stage"))
+        if "iteration" in x:
+            size = x.get("iterations", 1)
+            assert x["stage"] == "inference" or name == "cuStreamSynchronize" and x["iteration"] == 1, (name, x)
+            assert x["iteration"] + size - 1 <= made["cuStreamSynchronize"] + size and size & (size - 1) == 0, (name, x)
+            last = max(last, x["iteration"])
+            sizes.add(size)
+            if name == "cuStreamSynchronize":
+                marks[x["iteration"], size] += v["calls"]
+    assert stages["cuInit"] == {"init"} and stages["cuDevicePrimaryCtxRetain"] | stages["cuCtxCreate"] == {"init"}, stages
+    assert "load" in stages["cuMemAlloc"], stages
+    assert not {"init", "load"} & (stages["cuLaunchKernel"] | stages["cuGraphLaunch"]), stages
+    assert by_function([p]) == +collections.Counter({k.removesuffix("_v2"): n for k, n in made.items() if k.removesuffix("_v2") in by_function([p])})
+    # 64 groups, and those of half a size that came before.
+    assert made["cuStreamSynchronize"] > 128 and max(sizes) > 1 and last > made["cuStreamSynchronize"] - 2 * max(sizes) and len(marks) <= 128, (marks, made)
 
 
 def test_port(private):  # noqa: F811
@@ -139,7 +171,7 @@ def test_otlp(private):  # noqa: F811
                 for s in p.samples:
                     got[kind, tuple(frame(i) for i in t.stack_table[s.stack_index].location_indices)] += s.values[0]
                     keys = {t.string_table[t.attribute_table[i].key_strindex] for i in s.attribute_indices}
-                    assert keys <= {"thread.id", "thread.name", "cuda.device", "cuda.stream"}
+                    assert keys <= {"thread.id", "thread.name", "cuda.device", "cuda.stream", "cuda.stage"}
     want = collections.Counter()
     for p in profiles(d):
         for frames, v, _ in p.samples:

@@ -129,11 +129,98 @@ static void full(void **state)
 	dprofile__free(d);
 }
 
+/* Returns the stage of the call; -1: unknown. */
+static int live_call(struct live_stage *s, struct trace_event ev, bool marks, bool ends,
+		     uint32_t interval)
+{
+	int stage;
+
+	live_stage__begin(s, &ev, marks);
+	stage = s->known ? s->stage : -1;
+	live_stage__end(s, &ev, ends, interval);
+	return stage;
+}
+
+static void live_stages(void **state)
+{
+	static const struct {
+		const char *symbol;
+		int plain, marked; /* stages */
+	} calls[] = {
+		{"cuDriverGetVersion", -1, -1},
+		{"cuInit", STAGE_INIT, STAGE_INIT},
+		{"cuCtxCreate_v2", STAGE_INIT, STAGE_INIT},
+		{"cuMemAlloc_v2", STAGE_LOAD, STAGE_LOAD},
+		{"cuInit", STAGE_LOAD, STAGE_LOAD},
+		{"cuLaunchKernel", STAGE_INFERENCE, STAGE_WARMUP},
+		{"cuStreamSynchronize", STAGE_INFERENCE, STAGE_WARMUP},
+		{"cuLaunchKernel", STAGE_INFERENCE, STAGE_INFERENCE},
+		{"cuCtxCreate_v2", STAGE_INFERENCE, STAGE_INFERENCE},
+	};
+	struct factory f = factory(7);
+
+	for (unsigned marks = 0; marks < 2; marks++) {
+		struct live_stage s = {0};
+
+		for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+			bool ends = marks && !strcmp(calls[i].symbol, "cuStreamSynchronize");
+
+			assert_int_equal(live_call(&s, factory_call(&f, calls[i].symbol, 10, 100),
+						   marks, ends, 0),
+					 marks ? calls[i].marked : calls[i].plain);
+		}
+		assert_int_equal(live_stage__first(&s), marks);
+	}
+}
+
+/* Of a program that ran before, and of one whose launches are counted. */
+static void late_stages(void **state)
+{
+	const struct api_fn *launch = api_fn_by_symbol("cuLaunchKernel");
+	struct factory f = factory(7);
+	struct live_stage s = {0};
+
+	assert_int_equal(live_call(&s, factory_call(&f, "cuMemAlloc_v2", 10, 100), true, false, 0),
+			 -1);
+	assert_int_equal(live_call(&s, factory_call(&f, "cuLaunchKernel", 10, 100), true, false, 0),
+			 STAGE_INFERENCE);
+	s = (struct live_stage){.known = true, .stage = STAGE_LOAD};
+	live_stage__counted(&s, launch, f.now_ns, false);
+	live_stage__counted(&s, launch, f.now_ns, false);
+	assert_int_equal(s.stage, STAGE_LOAD);
+	live_stage__counted(&s, launch, f.now_ns + 1, false);
+	assert_int_equal(s.stage, STAGE_INFERENCE);
+}
+
+/* An interval has few groups of iterations, which do not overlap. */
+static void live_groups(void **state)
+{
+	struct factory f = factory(7);
+	struct live_stage s = {0};
+	unsigned groups = 0, last = 0;
+
+	for (unsigned i = 1; i <= 100000; i++) {
+		live_call(&s, factory_sync(&f, 0), true, true, i > 90000);
+		if (i == 90001)
+			groups = 0;
+		groups += live_stage__first(&s) != last;
+		last = live_stage__first(&s);
+		assert_true(last <= i && i < last + s.group);
+		assert_true(groups <= 64 + 32 * 12);
+	}
+	assert_true(s.group > 1024 && groups < 16);
+	/* Another thread's calls end none. */
+	f.tid++;
+	live_call(&s, factory_sync(&f, 0), true, true, 1);
+	assert_int_equal(s.iteration, 100000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exact),
-		cmocka_unit_test(full),
+		cmocka_unit_test(exact),       cmocka_unit_test(full),
+		cmocka_unit_test(live_stages), cmocka_unit_test(late_stages),
+		cmocka_unit_test(live_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
