@@ -87,6 +87,8 @@ __noinline int call_drop_frame(struct ct_thread *t, __u32 depth, __u64 now, __u1
 			t->drops[CT_DROP_COUNT]++;
 		return 0;
 	}
+	if (f->flags & CT_FRAME_F_SAMPLED)
+		flags |= CT_CALL_F_SAMPLED;
 	spec = bpf_map_lookup_elem(&specs, &func_id);
 	if (spec)
 		thread_send(t, call_begin(t, f, depth, spec, now, flags));

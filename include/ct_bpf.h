@@ -95,8 +95,8 @@ struct ct_cpu {
 	__u32 pad[10];
 };
 
-/* A processor samples no call for this many times as long as its last sample took: samples take at
- * most 1 % of its time. */
+/* A processor, or a thread that the library records, samples no call for this many times as long as
+ * its last sample took: samples take at most 1 % of its time. */
 #define CT_SAMPLE_PAUSE 100
 
 /*

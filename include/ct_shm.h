@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 13
+#define CT_SHM_VERSION 14
 
 /* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"
@@ -193,7 +193,7 @@ struct ct_shm_set {
 	/* Time of the last change: a level of a function or process, a process added, or `ended`.
 	 * Stored after the change (release). Never 0; each change has another value. */
 	__u64 changed_ns;
-	__u32 stack_max; /* --stack: maximum return addresses in a record */
+	__u32 stack_max; /* maximum return addresses in a record; 0: sampled calls have none */
 	__u32 probed;	 /* 1: functions without a dispatch pointer are left to probes */
 	__u32 sample_seed;
 	__u32 gpu_time; /* enum ct_gpu_time */
@@ -210,6 +210,9 @@ struct ct_shm_set {
 
 /* Without a heartbeat for this long, the library checks whether the tracer still exists. */
 #define CT_SHM_STALE_NS 3000000000ull
+
+/* In-process, a thread samples at most one call in this time. */
+#define CT_SHM_SAMPLE_NS 1000000ull
 
 /* Maximum threads of a process with a slot at the same time. */
 #define CT_SHM_SLOTS 1024

@@ -118,7 +118,9 @@ _Static_assert(sizeof(struct ct_cap) == 8, "ct_cap is part of the ABI");
 /* --kernel-args: CT_CAP_PARAMS follows the counted pointees, after a CT_CAP_EXTRA if there is one.
  */
 #define CT_SPEC_F_PARAMS 8192
-#define CT_SPEC_F_TORCH	 (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
+/* In-process: calls are sampled for the profile, with probability sample_below. */
+#define CT_SPEC_F_SAMPLED 16384
+#define CT_SPEC_F_TORCH	  (CT_SPEC_F_OPERATOR | CT_SPEC_F_NODE | CT_SPEC_F_AFTER)
 
 struct ct_spec {
 	__u8 word_cnt;

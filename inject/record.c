@@ -70,7 +70,8 @@ static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
 {
 	return !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
-	       !(spec->flags & CT_SPEC_F_STACK) && !(RECORDER_HAS_EXTRA(f) && has_extra(spec)) &&
+	       !(spec->flags & CT_SPEC_F_STACK) && !(f->flags & CT_FRAME_F_SAMPLED) &&
+	       !(RECORDER_HAS_EXTRA(f) && has_extra(spec)) &&
 	       !(spec->flags & CT_SPEC_F_PARAMS && params_at(spec) >= CT_SHM_SHORT_CAPS);
 }
 
@@ -128,13 +129,41 @@ static __attribute__((noinline)) bool call_put(struct thread *t, const struct ca
 		size = params_add(t, call, &spec->caps[params_at(spec)], (uint8_t *)c,
 				  &c->cap_len[params_at(spec)], ok, size);
 	}
-	if (spec->flags & CT_SPEC_F_STACK) {
+	if ((spec->flags & CT_SPEC_F_STACK || flags & CT_CALL_F_SAMPLED) &&
+	    inject_process->set->stack_max) {
 		c->stack_cnt = stack_add(t, call, (uint64_t *)((uint8_t *)c + size));
 		size += c->stack_cnt * 8u;
 	}
 	c->rec.size = size;
 	call_send(t, c->call_id, size);
 	return true;
+}
+
+/* --- samples --- */
+
+static inline bool may_sample(struct thread *t, const struct ct_spec *spec)
+{
+	return (uint32_t)(random_next(t) >> 16) < spec->sample_below;
+}
+
+/* took: the overhead of this sample. */
+static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
+{
+	uint64_t pause = took * CT_SAMPLE_PAUSE;
+
+	t->sample_ns = now + (pause > CT_SHM_SAMPLE_NS ? pause : CT_SHM_SAMPLE_NS);
+}
+
+/* now: when the call returned. */
+static cold bool call_put_sample(struct process *p, struct thread *t, const struct call *call,
+				 uint64_t now, int32_t result)
+{
+	bool sent = call_put(t, call, now, CT_CALL_F_SAMPLED, result,
+			     ct_result_is_ok(call->spec, result));
+	uint64_t done = thread_now(p, t);
+
+	sample_pause(t, done, done - now);
+	return sent;
 }
 
 /* --- entry --- */
@@ -294,6 +323,7 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	const struct ct_spec *spec = once(&p->set->specs[call->func_id].of);
 	struct ct_shm_slot *s = t->slot;
 	uint32_t level = spec->level;
+	bool sampled = false;
 	uint64_t began = 0;
 	int outer = 0;
 
@@ -303,6 +333,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		off_mark(p, call, spec);
 		return;
 	}
+	if (unlikely(spec->flags & CT_SPEC_F_SAMPLED))
+		sampled = may_sample(t, spec);
 	if (unlikely(is_within(t, call->sp, t->busy_sp) ||
 		     (level == CT_LEVEL_COUNT && !count_has(t, call->func_id)))) {
 		enter_dropped(s);
@@ -317,6 +349,10 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	}
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
+	if (unlikely(sampled)) {
+		sampled = thread_now(p, t) >= t->sample_ns;
+		level = sampled ? CT_LEVEL_TRACE : level;
+	}
 	call->depth = ct_shm_depth(s);
 	if (call->depth && likely(is_inproc(t, call->depth, call->sp))) {
 		outer = call->depth;
@@ -332,6 +368,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		if (likely(enter_frame(p, t, call, level, outer))) {
 			call->t = t;
 			call->gen = p->alive;
+			if (unlikely(sampled))
+				call->frame->flags |= CT_FRAME_F_SAMPLED;
 		}
 	}
 	call->timed_ns = 0;
@@ -451,6 +489,8 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 		forgets = sent = false;
 	} else if (likely(is_short(spec, f))) {
 		sent = call_put_short(t, call, now, result);
+	} else if (f->flags & CT_FRAME_F_SAMPLED) {
+		sent = call_put_sample(p, t, call, now, result);
 	} else {
 		sent = call_put(t, call, now, 0, result, ct_result_is_ok(spec, result));
 	}

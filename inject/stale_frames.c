@@ -55,6 +55,8 @@ static cold void drop_frame(struct thread *t, uint32_t i, uint64_t now, uint16_t
 		bump(&s->drops[CT_DROP_CALL]);
 		return;
 	}
+	if (f->flags & CT_FRAME_F_SAMPLED)
+		flags |= CT_CALL_F_SAMPLED;
 	c->rec.size = call_fill(c, t, f, spec, now, flags);
 	ring_send(t, c->rec.size);
 }

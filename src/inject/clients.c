@@ -273,10 +273,26 @@ static bool is_function(const struct inject *in, uint32_t func_id)
 	return func_id < in->settings.fn_cnt && in->settings.set->name_off[func_id];
 }
 
+/* Sampled calls take time of the tracer, so a process cannot send any number of them. */
+#define SAMPLES_PER_S 1000
+static bool may_sample(const struct inject *in, struct client *p)
+{
+	uint64_t now = now_ns() / 1000000000;
+
+	if (p->sample_s != now)
+		p->sample_cnt = 0;
+	p->sample_s = now;
+	return in->o.profile && p->sample_cnt++ < SAMPLES_PER_S;
+}
+
 static bool own_call(struct inject *in, struct client *p, struct shm_slot *s, struct ct_call *c)
 {
 	if (!is_function(in, c->func_id))
 		return false;
+	if (c->rec.flags & CT_CALL_F_SAMPLED && !may_sample(in, p)) {
+		c->rec.flags &= ~CT_CALL_F_SAMPLED;
+		c->stack_cnt = 0;
+	}
 	c->lib_id = in->settings.set->specs[c->func_id].of.api == API_NCCL ? p->nccl_id : p->lib_id;
 	/* A parent that began many calls ago is not found any more. */
 	c->parent_id = c->parent_id ? clients__trace_id(in, s, c->parent_id) : 0;

@@ -60,6 +60,8 @@ struct inject_opts {
 	enum ct_redact redact;
 	const struct nv_abi *kernel; /* --kernel: the driver's version; NULL: off */
 	bool kernel_args;	     /* --kernel-args */
+	bool profile;		     /* inject__set_sampled() is used */
+	bool no_stacks;		     /* sampled calls have no stack */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that processes connect to; NULL: a random one */
@@ -155,6 +157,7 @@ void inject__unfinished(struct inject *in);
 /* attach/levels.h has the same functions for the BPF side. */
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l);
 int inject__set_always(struct inject *in, unsigned func_id, bool always);
+int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below);
 int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
 void inject__set_default(struct inject *in, enum ct_proc_level level);
 void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);

@@ -236,6 +236,8 @@ struct client {
 	bool counts_taken;
 	unsigned count_cnt;		      /* counted functions of threads that are read */
 	uint64_t uncounted, errors_uncounted; /* calls in those that are not read */
+	uint64_t sample_s;		      /* CLOCK_MONOTONIC, seconds: the present one, */
+	unsigned sample_cnt;		      /* and the sampled calls in it */
 	unsigned turn;	       /* records that it may still emit before the others' turn */
 	uint64_t not_given;    /* dropped records, and calls in flight */
 	uint64_t drops;	       /* as of the last inject__drop_owners() */

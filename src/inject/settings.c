@@ -72,7 +72,7 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->late = o->late || o->gpu_burst;
 	s->only_table = o->folder && o->probes;
 	s->set->min_duration_ns = o->min_duration_ns;
-	s->set->stack_max = CT_STACK_MAX;
+	s->set->stack_max = o->no_stacks ? 0 : CT_STACK_MAX;
 	s->set->sample_seed = now_ns();
 	s->set->beat_ns = now_ns();
 	settings__changed(s);
@@ -205,6 +205,22 @@ int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level
 	__atomic_store_n(&spec->flags, flags, __ATOMIC_RELAXED);
 	__atomic_store_n(&spec->level, l->level, __ATOMIC_RELEASE);
 	settings__changed(&in->settings);
+	return 0;
+}
+
+int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below)
+{
+	struct ct_spec *spec = spec_of(in, func_id);
+
+	if (in->o.only_gpu)
+		return 0;
+	if (!spec)
+		return in->o.probes ? 0 : -ENOENT;
+	__atomic_store_n(&spec->sample_below, below, __ATOMIC_RELAXED);
+	if (below)
+		__atomic_or_fetch(&spec->flags, CT_SPEC_F_SAMPLED, __ATOMIC_RELEASE);
+	else
+		__atomic_and_fetch(&spec->flags, (uint16_t)~CT_SPEC_F_SAMPLED, __ATOMIC_RELEASE);
 	return 0;
 }
 

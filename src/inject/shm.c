@@ -164,6 +164,8 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	memset(c, 0, CT_CALL_FIXED_SZ);
 	c->rec.kind = CT_REC_CALL;
 	c->rec.flags = CT_CALL_F_UNFINISHED;
+	if (f.flags & CT_FRAME_F_SAMPLED)
+		c->rec.flags |= CT_CALL_F_SAMPLED;
 	c->rec.ts_ns = f.start_ns;
 	c->rec.tid = shared->tid;
 	recorder_fill(c, &f, recorder_word_cnt(&set->specs[f.func_id].of));

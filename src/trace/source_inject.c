@@ -95,6 +95,8 @@ static int inject_open(struct source *s, struct tracer *t)
 		.kernel = !t->att && tracer__sees_driver(t) ? &t->abi : NULL,
 		.kernel_args = t->o.kernel_args,
 		.min_duration_ns = t->o.attach.min_duration_ns,
+		.profile = t->o.attach.profile,
+		.no_stacks = t->o.attach.profile && !t->o.attach.stacks,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
 		.name = t->o.inject_name,
@@ -198,6 +200,11 @@ static int inject_set_level(struct source *s, unsigned func_id, const struct fn_
 static int inject_set_always(struct source *s, unsigned func_id, bool always)
 {
 	return inject__set_always(of(s), func_id, always);
+}
+
+static int inject_set_sampled(struct source *s, unsigned func_id, uint32_t below)
+{
+	return inject__set_sampled(of(s), func_id, below);
 }
 
 static int inject_set_proc(struct source *s, pid_t pid, enum ct_proc_level level)
@@ -313,6 +320,7 @@ const struct source_ops inject_source_ops = {
 	.unfinished = inject_unfinished,
 	.set_level = inject_set_level,
 	.set_always = inject_set_always,
+	.set_sampled = inject_set_sampled,
 	.set_proc = inject_set_proc,
 	.set_default = inject_set_default,
 	.read_counts = inject_read_counts,

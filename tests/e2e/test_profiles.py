@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 from helpers import pypi
-from helpers.daemon import driver_counts, private  # noqa: F401, a fixture
+from helpers.daemon import driver_counts, library, private  # noqa: F401, a fixture
 from helpers.otlp import Collector
 from helpers.pprof import TYPES, Profile
 from helpers.run import until
@@ -30,19 +30,34 @@ def by_function(ps, what="calls"):
     return +out
 
 
+WAYS = "uprobe", "inject"
+
+
+class Way:
+    """How calls are recorded: settings of the daemon, environment of programs."""
+
+    def __init__(self, private, way):  # noqa: F811
+        folder = private.folder / "inject"
+        self.is_inject = way == "inject"
+        self.settings = ("trace.inject=true", f"trace.inject_folder={folder}") if self.is_inject else ()
+        self.env = library(folder) if self.is_inject else {}
+
+
 def fetch(d, path="debug/pprof/cuda"):
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{d.at}/{path}", timeout=20) as f:
         assert f.headers["Content-Type"] == "application/octet-stream"
         return f.read()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("level", ["metrics", "trace"])
-def test_sums(private, level):  # noqa: F811
+def test_sums(private, level, way):  # noqa: F811
     """All profiles together must have each call once, and their times as the metrics; sampled ones with their stack."""
     begin = time.monotonic()
-    d = private.daemon("d", "profiles.interval=1s", level=level)
+    w = Way(private, way)
+    d = private.daemon("d", "profiles.interval=1s", *w.settings, level=level)
     counts = private.folder / "counts"
-    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts))
+    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts), **w.env)
     m = d.until(lambda m: m.calls("s", "cuLaunchKernel") == driver_counts(counts)["cuLaunchKernel"])
     assert m.total("profile_samples_total") > 0 and m.total("profile_rejected_total") == m.total("profile_errors_total") == 0
     # A tenth of a second is allowed at once.
@@ -70,12 +85,14 @@ def test_sums(private, level):  # noqa: F811
     assert not [e for e in d.lines() if e["type"] == "stack" or "stack" in e]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("level", ["metrics", "trace"])
-def test_stages(private, level):  # noqa: F811
+def test_stages(private, level, way):  # noqa: F811
     """A call must have the stage of its moment, and the number of the iteration that was running; sums stay exact."""
-    d = private.daemon("d", "profiles.interval=10m", "profiles.iterations=cuStreamSynchronize", level=level)
+    w = Way(private, way)
+    d = private.daemon("d", "profiles.interval=10m", "profiles.iterations=cuStreamSynchronize", *w.settings, level=level)
     counts = private.folder / "counts"
-    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts))
+    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts), **w.env)
     made = driver_counts(counts)
     d.until(lambda m: m.calls("s", "cuLaunchKernel") == made["cuLaunchKernel"])
     d.stop()
@@ -100,6 +117,24 @@ def test_stages(private, level):  # noqa: F811
     assert by_function([p]) == +collections.Counter({k.removesuffix("_v2"): n for k, n in made.items() if k.removesuffix("_v2") in by_function([p])})
     # 64 groups, and those of half a size that came before.
     assert made["cuStreamSynchronize"] > 128 and max(sizes) > 1 and last > made["cuStreamSynchronize"] - 2 * max(sizes) and len(marks) <= 128, (marks, made)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_unfinished(private, way):  # noqa: F811
+    """A sampled call that never returns must not become a line of a process that is only counted."""
+    w = Way(private, way)
+    d = private.daemon("d", "profiles.interval=10m", *w.settings)
+    private.sample("s", "--tokens", 3, **w.env)
+    slow = ",".join(f"{f}:{us}" for f, us in (("cuInit", 200000), ("cuCtxSynchronize", 60000000), ("cuStreamSynchronize", 60000000)))
+    p = private.start(private.folder / "s", "--tokens", "9", env={"LD_LIBRARY_PATH": str(private.lib), "FAKE_DELAY_US": slow, **w.env})
+    m = d.metrics()
+    d.until(lambda now: now.calls("s", "cuMemAlloc_v2") > m.calls("s", "cuMemAlloc_v2"))
+    time.sleep(1.5)
+    p.kill()
+    p.wait()
+    time.sleep(1)
+    d.stop()
+    assert not [e for e in d.lines() if "symbol" in e]
 
 
 def test_port(private):  # noqa: F811
