@@ -278,6 +278,30 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
 		cost_add(t, func_id, ns, timing->found_ns, entry_kind(cookie, may_refuse, counted));
 }
 
+/* A call begins that the library samples. Its record follows. The kernel verifies this function
+ * once. */
+__noinline int python_of_inproc(__u32 pid, __u32 tid)
+{
+	struct ct_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct ct_call *c;
+	__u32 size;
+
+	if (!cfg.inproc || !bpf_map_lookup_elem(&inproc, &pid) ||
+	    !bpf_map_lookup_elem(&pythons, &pid))
+		return 0;
+	if (!t)
+		t = thread_new(pid, tid);
+	if (!t)
+		return 0;
+	c = (struct ct_call *)t->out;
+	__builtin_memset(c, 0, CT_CALL_FIXED_SZ);
+	rec_begin(&c->rec, CT_REC_SAMPLE, 0, pid, tid);
+	size = python_of(t, CT_CALL_FIXED_SZ);
+	if (size)
+		thread_send(t, CT_CALL_FIXED_SZ + size);
+	return 0;
+}
+
 /*
  * Entry point of a traced function. Returns 1 when the return need not be probed. may_refuse: 1
  * keeps the kernel from replacing the return address; otherwise, skipping the return gains nothing.
@@ -296,6 +320,10 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 
 	if (cfg.python && func_id == CT_FUNC_PYTHON_FREE) {
 		python_free(PT_REGS_PARM1(ctx));
+		return 1;
+	}
+	if (cfg.python && func_id == CT_FUNC_SAMPLED) {
+		python_of_inproc(pid, tid);
 		return 1;
 	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);

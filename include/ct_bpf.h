@@ -238,6 +238,8 @@ static inline struct ct_python_frame ct_python_frame_of(const struct ct_python *
 /* Function id of the probe on the function by which CPython frees a code object. Not a CUDA
  * function. */
 #define CT_FUNC_PYTHON_FREE CT_MAX_FUNCS
+/* That of the probe on cudatrace_sampled() of the library: a call begins that it samples. */
+#define CT_FUNC_SAMPLED (CT_MAX_FUNCS + 1)
 
 /*
  * --torch: an operator that a thread is in, or was in. It has ended when its return address or one

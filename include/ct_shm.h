@@ -196,9 +196,9 @@ struct ct_shm_set {
 	__u32 stack_max; /* maximum return addresses in a record; 0: sampled calls have none */
 	__u32 probed;	 /* 1: functions without a dispatch pointer are left to probes */
 	__u32 sample_seed;
-	__u32 gpu_time; /* enum ct_gpu_time */
-	__u32 stalls;	/* --stalls: a sample each 2^stalls cycles; 0: off */
-	__u32 reserved;
+	__u32 gpu_time;	 /* enum ct_gpu_time */
+	__u32 stalls;	 /* --stalls: a sample each 2^stalls cycles; 0: off */
+	__u32 python;	 /* 1: cudatrace_sampled() has a probe, which reads Python frames */
 	char cupti[256]; /* --cupti: path of the library; "": search for it */
 	/* offset of each function's name in names; 0: no such function */
 	__u32 name_off[CT_MAX_FUNCS];

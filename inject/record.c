@@ -146,10 +146,33 @@ static inline bool may_sample(struct thread *t, const struct ct_spec *spec)
 	return (uint32_t)(random_next(t) >> 16) < spec->sample_below;
 }
 
+/* The tracer has a probe here, which reads the thread's Python frames. */
+__attribute__((visibility("default"), noinline)) void cudatrace_sampled(void);
+__attribute__((visibility("default"), noinline)) void cudatrace_sampled(void)
+{
+	__asm__ volatile("");
+}
+
+/* Returns whether this call is sampled, which begins. */
+static cold bool sample_begin(struct process *p, struct thread *t)
+{
+	uint64_t now = thread_now(p, t);
+
+	if (now < t->sample_ns)
+		return false;
+	t->sample_took = 0;
+	if (p->set->python && !is_quiet()) {
+		cudatrace_sampled();
+		t->sample_took = thread_now(p, t) - now;
+	}
+	return true;
+}
+
 /* took: the overhead of this sample. */
 static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
 {
-	uint64_t pause = took * CT_SAMPLE_PAUSE;
+	/* What took longer was interrupted. */
+	uint64_t pause = (took < CT_COST_MAX_NS ? took : CT_COST_MAX_NS) * CT_SAMPLE_PAUSE;
 
 	t->sample_ns = now + (pause > CT_SHM_SAMPLE_NS ? pause : CT_SHM_SAMPLE_NS);
 }
@@ -162,7 +185,7 @@ static cold bool call_put_sample(struct process *p, struct thread *t, const stru
 			     ct_result_is_ok(call->spec, result));
 	uint64_t done = thread_now(p, t);
 
-	sample_pause(t, done, done - now);
+	sample_pause(t, done, t->sample_took + done - now);
 	return sent;
 }
 
@@ -350,7 +373,7 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
 	if (unlikely(sampled)) {
-		sampled = thread_now(p, t) >= t->sample_ns;
+		sampled = sample_begin(p, t);
 		level = sampled ? CT_LEVEL_TRACE : level;
 	}
 	call->depth = ct_shm_depth(s);

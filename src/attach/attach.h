@@ -94,6 +94,10 @@ void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
  * many files; -errno: no probe. */
 #define ATTACH_PYTHON_FILES_MAX 64
 int attach__python_file(struct attach *a, int fd, uint64_t off);
+/* Puts a probe on that function of the in-process library: it calls it when a call begins that it
+ * samples. Their Python frames are sent before the call (CT_REC_SAMPLE). 0 or -errno. */
+#define ATTACH_SAMPLED "cudatrace_sampled"
+int attach__sampled(struct attach *a, int fd);
 /* struct python_check (model/python.h); ctx: struct attach **. */
 bool attach__is_code(void *ctx, uint32_t pid, uint64_t code, uint32_t id);
 

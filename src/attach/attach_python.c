@@ -2,10 +2,12 @@
 /* --python: where processes keep their frames, and when they free code objects. */
 #include "attach_priv.h"
 
+#include "find/elf_file.h"
 #include "util/log.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,10 +22,10 @@ void attach__set_python(struct attach *a, pid_t pid, const struct ct_python *py)
 }
 
 /* Attaches one probe at the function's first instruction. Returns 0 or -errno. */
-static int put_on(struct attach *a, struct python_file *f)
+static int put_on(struct attach *a, struct python_file *f, uint32_t func_id)
 {
 	static struct links_answer answer;
-	uint64_t cookie = CT_COOKIE(CT_FUNC_PYTHON_FREE, 0, 0) | CT_COOKIE_F_ENTRY;
+	uint64_t cookie = CT_COOKIE(func_id, 0, 0) | CT_COOKIE_F_ENTRY;
 	struct links_req req = {
 		.owner = f->owner = ++a->newest_owner,
 		.mech = a->mech,
@@ -46,7 +48,7 @@ static int put_on(struct attach *a, struct python_file *f)
 	return ret;
 }
 
-int attach__python_file(struct attach *a, int fd, uint64_t off)
+static int add_file(struct attach *a, int fd, uint64_t off, uint32_t func_id)
 {
 	struct python_file *f = a->python_files, *end = f + a->python_file_cnt;
 	struct stat st;
@@ -65,12 +67,32 @@ int attach__python_file(struct attach *a, int fd, uint64_t off)
 	/* As with libraries, an unnoticed write could crash all processes that run it. */
 	if (ret > 0)
 		ret = !a->force && file_watch__is_open_to_others(&f->watch) ? -EPERM : 0;
-	ret = ret ?: put_on(a, f);
+	ret = ret ?: put_on(a, f, func_id);
 	if (ret)
 		file_watch__close(&f->watch, &a->watch);
 	else
 		a->python_file_cnt++;
 	return ret;
+}
+
+int attach__python_file(struct attach *a, int fd, uint64_t off)
+{
+	return add_file(a, fd, off, CT_FUNC_PYTHON_FREE);
+}
+
+int attach__sampled(struct attach *a, int fd)
+{
+	struct elf_file *f = calloc(1, sizeof(*f));
+	char why[256];
+	uint64_t off = 0;
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct elf_file){.fd = fd, .err = why, .err_size = sizeof(why)};
+	if (!elf_file__read(f))
+		off = elf_file_function(f, ATTACH_SAMPLED);
+	elf_file__free(f);
+	return off ? add_file(a, fd, off, CT_FUNC_SAMPLED) : -ENOENT;
 }
 
 /* Without the probe a name may belong to another object, so none is shown. */

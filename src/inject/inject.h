@@ -158,6 +158,10 @@ void inject__unfinished(struct inject *in);
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l);
 int inject__set_always(struct inject *in, unsigned func_id, bool always);
 int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below);
+/* The file has a probe on ATTACH_SAMPLED, which reads Python frames. */
+void inject__set_python(struct inject *in);
+/* The library's file; NULL: none. */
+const char *inject__library(const struct inject *in);
 int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
 void inject__set_default(struct inject *in, enum ct_proc_level level);
 void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);

@@ -224,6 +224,11 @@ int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below)
 	return 0;
 }
 
+void inject__set_python(struct inject *in)
+{
+	__atomic_store_n(&in->settings.set->python, 1, __ATOMIC_RELEASE);
+}
+
 int inject__set_always(struct inject *in, unsigned func_id, bool always)
 {
 	struct ct_spec *spec = spec_of(in, func_id);

@@ -59,6 +59,7 @@ void model__free(struct model *m)
 		return;
 	procs__free(&m->procs);
 	stacks__free(m->stacks);
+	free(m->samples);
 	ranks__free(&m->ranks);
 	driver__close(&m->driver);
 	devices__free(&m->devices);
@@ -209,6 +210,11 @@ static void on_thread(struct model *m, const void *data, const struct raw *raw)
 		proc__set_comm(p, t, rec->comm);
 	if (t && m->opts.stacks && m->opts.live)
 		proc_stacks__look(m->stacks, &p->stacks, p->pid);
+}
+
+static void on_sample(struct model *m, const void *rec, const struct raw *raw)
+{
+	model__sample(m, &raw->call);
 }
 
 static void on_name(struct model *m, const void *data, const struct raw *raw)

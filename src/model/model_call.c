@@ -9,7 +9,11 @@
 #include "job.h"
 #include "model_priv.h"
 
+#include "ct_shm.h"
 #include "util/words.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* Returns NULL if there is no such function. */
 static const struct annotations *get_annotations(struct model *m, uint32_t func_id)
@@ -75,6 +79,49 @@ static void fill_call(struct trace_event *ev, const struct raw_call *raw,
 		ev->caps[i] = (struct pointee){raw->caps[i].data, raw->caps[i].len};
 }
 
+/* Python frames of sampled calls that have not returned. A thread samples at most one call in
+ * CT_SHM_SAMPLE_NS, so those of an earlier call are older. */
+#define SAMPLES_MAX 64
+struct samples {
+	struct sample {
+		uint32_t pid, tid;
+		uint64_t ns; /* 0: taken */
+		unsigned cnt;
+		struct ct_python_frame frames[CT_PYTHON_MAX];
+	} of[SAMPLES_MAX];
+	unsigned next;
+};
+
+void model__sample(struct model *m, const struct raw_call *raw)
+{
+	struct sample *s;
+
+	if (!m->samples)
+		m->samples = calloc(1, sizeof(*m->samples));
+	if (!m->samples)
+		return;
+	s = &m->samples->of[m->samples->next++ % SAMPLES_MAX];
+	s->pid = raw->call->rec.pid;
+	s->tid = raw->call->rec.tid;
+	s->ns = raw->call->rec.ts_ns;
+	s->cnt = raw->python_cnt;
+	memcpy(s->frames, raw->python, s->cnt * sizeof(s->frames[0]));
+}
+
+static void take_sample(struct model *m, const struct trace_event *ev, struct stack_source *to)
+{
+	for (unsigned i = 0; m->samples && i < SAMPLES_MAX; i++) {
+		struct sample *s = &m->samples->of[i];
+
+		if (!s->ns || s->tid != ev->tid || s->pid != ev->pid || s->ns > ev->start_ns ||
+		    ev->start_ns - s->ns > CT_SHM_SAMPLE_NS)
+			continue;
+		s->ns = 0;
+		to->python = s->frames;
+		to->python_cnt = s->cnt;
+	}
+}
+
 /* Sets the stack of a call, and delivers its definition if it is new. */
 static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw,
 		      struct trace_event *ev)
@@ -93,6 +140,10 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		from.ips++;
 		from.cnt--;
 	}
+	if (ev->sampled && !from.python_cnt)
+		take_sample(m, ev, &from);
+	if (!from.cnt && !from.python_cnt)
+		return;
 	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, &from,
 				     ev->end_ns, &is_new);
 	def.comm = ev->comm;
@@ -248,7 +299,7 @@ void model__call(struct model *m, const struct raw_call *raw)
 		stacks__count_python(
 			m->stacks, raw->call,
 			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id));
-	if (raw->stack_cnt || raw->python_cnt)
+	if (raw->stack_cnt || raw->python_cnt || ev->sampled)
 		add_stack(m, p, raw, ev);
 	m->opts.fn(m->opts.ctx, ev);
 	if (m->opts.gpu_time)

@@ -108,7 +108,7 @@ int raw_check(const void *data, size_t size, unsigned producer, struct raw *raw)
 	if (!min_size[rec->kind] || rec->size < min_size[rec->kind])
 		return -EINVAL;
 	raw->rec = rec;
-	if (rec->kind == CT_REC_CALL)
+	if (rec->kind == CT_REC_CALL || rec->kind == CT_REC_SAMPLE)
 		return check_call(data, rec->size, producer, &raw->call);
 	if (rec->kind == CT_REC_NV)
 		return check_nv(data, producer, &raw->nv);

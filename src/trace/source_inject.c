@@ -8,8 +8,12 @@
 #include "inject/inject.h"
 #include "inject/late.h"
 #include "inject/late_server.h"
+#include "util/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
 
 /* A thread's ring is this part of --buffer-size. With 8 MB and 80 bytes per call, it holds 10 ms of
  * calls of 0.8 us each. */
@@ -84,6 +88,22 @@ static void on_stalls(void *ctx, pid_t pid, const char *comm, const struct ct_sh
 static const struct inject_probes probes = {
 	.lib_id = lib_id_of, .process = process_of, .on_lost = on_lost};
 
+/* Sampled calls have Python frames. */
+static void read_python(struct inject *in, struct attach *att)
+{
+	const char *path = inject__library(in);
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	int ret = fd < 0 ? -errno : attach__sampled(att, fd);
+
+	if (fd >= 0)
+		close(fd);
+	if (!ret)
+		inject__set_python(in);
+	else
+		warn("calls recorded in-process have no Python frames: cannot probe %s: %s",
+		     path ?: "the library", strerror(-ret));
+}
+
 static int inject_open(struct source *s, struct tracer *t)
 {
 	uint64_t ring_sz = t->o.attach.ring_sz / RING_PARTS;
@@ -123,6 +143,8 @@ static int inject_open(struct source *s, struct tracer *t)
 	if (!t->att && t->o.attach.kernel && !o.kernel)
 		nv_devs__warn_none();
 	((struct source_inject *)s)->in = inject__open(&o);
+	if (of(s) && t->att && t->o.attach.profile && t->o.attach.python)
+		read_python(of(s), t->att);
 	return of(s) ? 0 : -EIO;
 }
 

@@ -358,7 +358,7 @@ def test_loads_everywhere():
     storage."""
     table = said("objdump", "-T", LIBRARY)
     exported = {line.split()[-1] for line in table.splitlines() if " .text" in line or " .data" in line or " .bss" in line}
-    assert exported == {"InitializeInjection", "cudatrace_attach", "cudatrace_nvtx_offer", "dlsym", "prctl", "syscall"}
+    assert exported == {"InitializeInjection", "cudatrace_attach", "cudatrace_nvtx_offer", "cudatrace_sampled", "dlsym", "prctl", "syscall"}
     dynamic = said("readelf", "-dW", LIBRARY)
     assert "GLIBC" not in table and "NEEDED" not in dynamic
     assert "TEXTREL" not in dynamic and "NODELETE" in dynamic and "BIND_NOW" in dynamic

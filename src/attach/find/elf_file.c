@@ -384,6 +384,26 @@ int elf_file__read(struct elf_file *f)
 	return ret ?: read_tables(f);
 }
 
+const Elf64_Sym *elf_file_symbol(const struct elf_file *f, const char *name)
+{
+	for (unsigned i = 0; i < f->sym_cnt; i++) {
+		const Elf64_Sym *s = &f->syms[i];
+
+		if (s->st_shndx != SHN_UNDEF && s->st_name < f->str_sz &&
+		    !strcmp(f->strings + s->st_name, name))
+			return s;
+	}
+	return NULL;
+}
+
+uint64_t elf_file_function(const struct elf_file *f, const char *name)
+{
+	const Elf64_Sym *s = elf_file_symbol(f, name);
+	const Elf64_Phdr *p = s ? elf_file_segment(f, s->st_value, 1, PF_X) : NULL;
+
+	return p ? s->st_value - p->p_vaddr + p->p_offset : 0;
+}
+
 bool elf_file_bias(const struct elf_file *f, uint64_t start, uint64_t off, uint64_t *bias)
 {
 	*bias = 0;

@@ -41,6 +41,10 @@ int elf_file_read_at(struct elf_file *f, uint64_t off, void *buf, size_t len, co
 /* Returns the segment with all of flags (PF_X) whose file bytes hold [vaddr, vaddr + len). */
 const Elf64_Phdr *elf_file_segment(const struct elf_file *f, uint64_t vaddr, uint64_t len,
 				   uint32_t flags);
+/* Returns the defined symbol of that name, or NULL. */
+const Elf64_Sym *elf_file_symbol(const struct elf_file *f, const char *name);
+/* Returns the file offset of that function; 0: there is none. */
+uint64_t elf_file_function(const struct elf_file *f, const char *name);
 /* Returns the relocated word at an address as linked; the value is an address as linked, too. 0:
  * none, or it points to another file. */
 uint64_t elf_file_word(struct elf_file *f, uint64_t vaddr);

@@ -88,18 +88,6 @@ static unsigned find_candidates(pid_t pid, struct candidate *c)
 	return cnt;
 }
 
-static const Elf64_Sym *find_symbol(const struct elf_file *f, const char *name)
-{
-	for (unsigned i = 0; i < f->sym_cnt; i++) {
-		const Elf64_Sym *s = &f->syms[i];
-
-		if (s->st_shndx != SHN_UNDEF && s->st_name < f->str_sz &&
-		    !strcmp(f->strings + s->st_name, name))
-			return s;
-	}
-	return NULL;
-}
-
 /* Reads the file's bytes at an address. Returns false if there are none. */
 static bool read_at(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
 {
@@ -113,7 +101,7 @@ static bool read_at(struct elf_file *f, uint64_t vaddr, void *buf, size_t len)
 static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char *path,
 		       struct python_layout *l, char *why, size_t why_size)
 {
-	const Elf64_Sym *sym = find_symbol(f, "Py_Version");
+	const Elf64_Sym *sym = elf_file_symbol(f, "Py_Version");
 	uint8_t debug[PYTHON_DEBUG_SZ];
 	uint64_t version = 0;
 	int minor;
@@ -145,7 +133,7 @@ static int read_layout(struct elf_file *f, const Elf64_Sym *runtime, const char 
 #define TP_DEALLOC 48
 static uint64_t find_free(struct elf_file *f)
 {
-	const Elf64_Sym *type = find_symbol(f, "PyCode_Type");
+	const Elf64_Sym *type = elf_file_symbol(f, "PyCode_Type");
 	uint64_t at = type ? elf_file_word(f, type->st_value + TP_DEALLOC) : 0;
 	const Elf64_Phdr *p = at ? elf_file_segment(f, at, 1, PF_X) : NULL;
 
@@ -166,7 +154,7 @@ static int read_file(int fd, const char *path, const struct python_map *first,
 		return -ENOENT;
 	*f = (struct elf_file){.fd = fd, .program = true, .err = err, .err_size = sizeof(err)};
 	if (!elf_file__read(f)) {
-		runtime = find_symbol(f, "_PyRuntime");
+		runtime = elf_file_symbol(f, "_PyRuntime");
 		if (runtime && elf_file_bias(f, first->start, first->off, &bias)) {
 			ret = read_layout(f, runtime, path, &place->layout, why, why_size);
 			place->layout.bpf.runtime = bias + runtime->st_value;
