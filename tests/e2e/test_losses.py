@@ -462,6 +462,22 @@ def test_killed(tmp_path, running, traced):
     assert "end" in lost(json.loads(report(t.path)))
 
 
+def test_killed_timelines(tmp_path, running, traced):
+    """The first event of a timeline must say what it means if the last one is missing."""
+    paths = [tmp_path / form for form in ("chrome", "perfetto")]
+    options = [x for path in paths for x in (f"--{path.name}", path)]
+    t = running.tracer("a", "-e", DEFAULT, *options, "-p", running.start(*ENDLESS, env=ENV).pid)
+    until(lambda: all(b"cuLaunchKernel" in path.read_bytes() for path in paths))
+    t.p.send_signal(signal.SIGKILL)
+    t.p.wait()
+    lines = [line.rstrip(",\n") for line in paths[0].open(encoding="utf-8")]
+    chrome, perfetto = json.loads(lines[1]), Decoded(paths[1].read_bytes())
+    assert chrome["name"] == "trace begins" and '"trace ends"' not in "".join(lines)
+    assert "trace ends" not in [i.name for i in perfetto.instants]
+    for args in chrome["args"], perfetto.begins:
+        assert args["without_trace_ends"] == "incomplete: cut off, or still being written"
+
+
 def end_of(calls, **more):
     return {**piece(0)[-1], "events": {"memory": calls}, "calls": calls, **more}
 

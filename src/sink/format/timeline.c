@@ -156,6 +156,8 @@ void timeline_begin(const struct trace_info *info, struct visitor *v)
 	put_wall_time(info->wall_ns, v);
 	if (info->segment)
 		v->ops->u64(v, "segment", info->segment);
+	/* A tracer that is killed cannot write more. */
+	put_text(v, "without_trace_ends", "incomplete: cut off, or still being written");
 }
 
 static struct losses losses_of(const struct trace_end *end, uint64_t not_written)
