@@ -40,7 +40,8 @@ class Way:
     def __init__(self, private, way):  # noqa: F811
         folder = private.folder / "inject"
         self.is_inject = way == "inject"
-        self.settings = ("trace.inject=true", f"trace.inject_folder={folder}") if self.is_inject else ()
+        # A busy machine's daemon reads late.
+        self.settings = ("trace.inject=true", f"trace.inject_folder={folder}", "trace.buffer_size=64M") if self.is_inject else ()
         self.env = library(folder) if self.is_inject else {}
 
 
@@ -58,7 +59,8 @@ def test_sums(private, level, way):  # noqa: F811
     w = Way(private, way)
     d = private.daemon("d", "profiles.interval=1s", *w.settings, level=level)
     counts = private.folder / "counts"
-    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts), **w.env)
+    # The names of its functions are read while it runs.
+    private.sample("s", "--tokens", 300, FAKE_CUDA_COUNTS=str(counts), FAKE_DELAY_US="cuInit:200000,cuModuleUnload:500000", **w.env)
     m = d.until(lambda m: m.calls("s", "cuLaunchKernel") == driver_counts(counts)["cuLaunchKernel"])
     assert m.total("profile_samples_total") > 0 and m.total("profile_rejected_total") == m.total("profile_errors_total") == 0
     # A tenth of a second is allowed at once.
