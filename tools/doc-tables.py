@@ -206,7 +206,9 @@ UNITS = {"COUNT": "number", "BYTES": "bytes", "TIME": "time", "SHARE": "share"}
 def budgets():
     """docs/BUDGETS.md with the rows of src/budget/limits.def."""
     with open(os.path.join(os.path.dirname(DOCS), "src/budget/limits.def"), encoding="utf-8") as f:
-        found = re.findall(r'^LIMIT\((\w+), "([^"]*)", (\w+), "([^"]*)", "([^"]*)"\)', f.read(), re.M)
+        rows_ = f.read()
+    found = re.findall(r'^LIMIT\((\w+), "([^"]*)", (\w+), [^,]*, "([^"]*)", "([^"]*)"\)', rows_, re.M)
+    assert len(found) == len(re.findall(r"^LIMIT\(", rows_, re.M)) > 0
     text = "| per | limit | value | of | member of the report |\n|---|---|---|---|---|\n"
     for scope, name, unit, path, what in found:
         text += f"| {scope.lower()} | `{name}` | {UNITS[unit]} | {what} | `{path.rstrip('!')}` |\n"

@@ -463,6 +463,13 @@ def test_budget_of_runs(tmp_path):
     assert unreadable.status == 1 and unreadable.out == ""
 
 
+def test_page_has_every_limit():
+    """docs/BUDGETS.md must have a row for each row of limits.def, in their order."""
+    with open(TESTS + "/../docs/BUDGETS.md", encoding="utf-8") as f:
+        rows = re.findall(r"^\| (\w+) \| `(\w+)` \|", f.read(), re.M)
+    assert len(LIMITS) > 40 and rows == [(scope.lower(), name) for scope, name, *_ in LIMITS]
+
+
 def test_schema():
     """Each budget that the program accepts, and none of those that it refuses by their form."""
     jsonschema = pytest.importorskip("jsonschema", "4.0", reason="python3-jsonschema is not installed")
