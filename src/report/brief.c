@@ -169,7 +169,9 @@ static void print_findings(const struct report *r, const struct term *term, cons
 		}
 		if (!n++)
 			term_section(term, "Do next", "%s", FINDINGS_ORDER);
-		term_para(term, "%u. %s: %s", n, x->rule->title, x->brief);
+		/* Assistants refer to a finding by its id. */
+		term_para(term, term->is_markdown ? "%u. %s: %s (%s)" : "%u. %s: %s", n,
+			  x->rule->title, x->brief, x->rule->id);
 		print_advice(term, x);
 	}
 	if (skipped)
@@ -177,6 +179,8 @@ static void print_findings(const struct report *r, const struct term *term, cons
 			  n ? "and %u more (--section=findings)"
 			    : "Findings: %u, which gain less than 0.1 %% (--section=findings)",
 			  skipped);
+	if (n && term->is_markdown)
+		term_para(term, "Evidence and calls of each: --section=findings");
 }
 
 static void print_next(const struct report *r, const struct term *term, const struct brief *b)

@@ -36,6 +36,16 @@ def test_same_sentences(trace):
             assert words(line).lower() in text.lower(), line
 
 
+@pytest.mark.parametrize("trace", [t for t in TRACES if "corpus" in t], ids=os.path.basename)
+def test_ids(trace):
+    """Each of at most five findings must have its id, in the order of JSON, and the option that shows its evidence."""
+    text = Ran([CUDATRACE, "report", "--format=markdown", trace]).out
+    known = [f["id"] for f in json.loads(Ran([CUDATRACE, "report", "--format=json", trace]).out)["findings"]]
+    found = re.findall(r"^\d+\\?\. .* \(([a-z-]+)\) *$", text, re.M)
+    assert len(found) == len(re.findall(r"^\d+\\?\. ", text, re.M)) <= 5
+    assert found == [x for x in known if x in found] and ("--section=findings" in text or not known)
+
+
 @pytest.mark.parametrize("trace", TRACES, ids=os.path.basename)
 def test_tables(trace):
     """All rows of a table have as many cells as its head, and a line of dashes follows the head."""
