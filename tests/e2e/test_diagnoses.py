@@ -164,6 +164,35 @@ def test_no_tensor_cores(tmp_path, other, found):
     assert found != "no_tensor_cores" or "80.0 % of the issued instructions are multiply-adds, and none uses tensor cores; an instruction is issued in 90.0 %" in r.text()
 
 
+# Of a kernel with these signs.
+BASE = {"kernel": "k()", "kernel_mangled": "_Z1kv", "grid": 1056, "block": 256, "samples": 1_000_000, "sm_us": 132_000, "duration_us": 1000, "guarded": 0, "diverged": 0,
+        "issued_memory": 10, "issued_multiply": 0, "matrix": 0}
+
+
+@pytest.mark.parametrize("issued, found", [(0, "contended_atomic"), (19, "contended_atomic"), (400, None)])
+def test_longest_waits(tmp_path, issued, found):
+    """The longer a wait, the fewer samples issued: then it takes at least as long as with 20 of them."""
+    k = {**BASE, "not_issued": 1_000_000 - 16 * issued, "selected": issued, "long_scoreboard": 900_000, "wait": 100_000 - issued, "for_atomic": 400_000, "for_global_load": 400_000, "reason": "long_scoreboard",
+         "waiting": 800_000, "waiting_issued": issued}
+    r = Report(tmp_path, trace([k]))
+    assert r.first("k()") == found
+    assert not found or "a wait takes at least 40,000 cycles" in r.text()
+    assert "wait_cycles" not in r.of["k()"] or issued >= 20
+
+
+def test_order(tmp_path):
+    """Samples are of busy multiprocessors: their share counts only for these. Problems come before limits."""
+    k = {**BASE, "grid": 40, "duration_us": 1000 / 0.3, "not_issued": 900_000, "selected": 50_000, "long_scoreboard": 800_000, "wait": 150_000, "for_global_load": 780_000,
+         "reason": "long_scoreboard", "waiting": 800_000, "waiting_issued": 2000}
+    assert [d["diagnosis"] for d in Report(tmp_path, trace([k])).of["k()"]["diagnoses"]] == ["small_grid", "memory_latency"]
+    # With registers: 2 blocks of 8 warps per multiprocessor. 300 blocks are 1.1 waves; 40 are less than one.
+    k |= {"grid": 300, "duration_us": 1000 / 0.7, "mio_throttle": 700_000, "for_special": 700_000, "long_scoreboard": 0, "for_global_load": 0, "wait": 250_000, "reason": "mio_throttle"}
+    for grid, found in (300, ["tail", "special_functions"]), (40, ["special_functions"]):
+        lines = trace([{**k, "grid": grid}])
+        next(x for x in lines if x["type"] == "gpu")["registers"] = 96
+        assert [d["diagnosis"] for d in Report(tmp_path, lines).of["k()"]["diagnoses"]] == found
+
+
 @pytest.mark.parametrize("grid, busy, found", [(290, 0.6, "tail"), (528, 0.6, None), (290, 0.9, None)])
 def test_tail(tmp_path, grid, busy, found):
     """1.1 waves of blocks: known if the program queried its occupancy, or with --gpu-time."""

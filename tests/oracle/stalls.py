@@ -27,6 +27,7 @@ DIAGNOSES = {
     "tail": (("busy", 0, 0.8), ("tail", 1, 0.2)),
     "instructions": (("ready_reasons", 1, 0.4), ("issued", 1, 0.75)),
 }
+LIMITS = ("memory_bandwidth", "special_functions", "instructions")
 PRODUCTS = "gemm matmul addmm bmm _mm_ convol conv2d conv3d attention attn fmha".split()
 # Bytes per nanosecond of the memory, by the data sheets.
 MEMORY = {"NVIDIA H100 80GB HBM3": 3352, "NVIDIA H200": 4800}
@@ -45,7 +46,7 @@ class Kernel:
     def __init__(self):
         self.sums, self.classes, self.waits = collections.Counter(), collections.Counter(), collections.defaultdict(lambda: [0, 0])
         self.samples = self.idle = self.sm_us = self.gpu_ns = self.cycles = self.decoded = self.guarded = self.diverged = self.issued_memory = 0
-        self.issued_multiply = self.matrix = 0
+        self.issued_multiply = self.matrix = self.arch = 0
         self.sms = None
         self.places = collections.defaultdict(collections.Counter)
 
@@ -64,7 +65,7 @@ def signs_of(k, name, gbps, blocks, tail):
     if k.decoded >= 0.9 * k.samples:
         x |= {"local": add(of, "local_load", "local_store"), "shared": add(of, "shared"), "atomic": add(of, "atomic"), "memory": add(of, "global_load", "global_store"),
               "any_memory": add(of, "global_load", "global_store", "atomic"), "special": add(of, "special"), "guarded": k.guarded / k.samples, "diverged": k.diverged / k.samples}
-        if not k.matrix:
+        if not k.matrix and k.arch >= 80:
             x["multiply"] = k.issued_multiply / k.sums["selected"] if k.sums["selected"] else 0
         if gbps and k.sms and k.sm_us and k.cycles and k.issued_memory >= ENOUGH_ISSUED and issued and k.sums["selected"]:
             # Accesses in all: the share of issued instructions that are some, times the cycles of 4 schedulers in which one was issued.
@@ -73,8 +74,8 @@ def signs_of(k, name, gbps, blocks, tail):
     main = main_of(k.sums)
     waiting, waiting_issued = k.waits[main] if main else (0, 0)
     for sign, reasons in (("memory_wait", ("long_scoreboard", "lg_throttle")), ("queue_wait", ("short_scoreboard", "mio_throttle")), ("barrier_wait", ("barrier",))):
-        if main in reasons and waiting_issued >= ENOUGH_ISSUED:
-            x[sign] = waiting / waiting_issued
+        if main in reasons:
+            x[sign] = waiting / max(waiting_issued, ENOUGH_ISSUED)
     if k.sums["selected"] >= ENOUGH_ISSUED:
         x["warps"] = issued * k.samples / k.sums["selected"]
     if k.sm_us and k.sms and k.gpu_ns:
@@ -93,8 +94,9 @@ def diagnoses_of(signs):
     for name, bounds in DIAGNOSES.items():
         if all(s in signs and (signs[s] >= b if low else signs[s] <= b) for s, low, b in bounds):
             first, low, _ = bounds[0]
-            found.append((signs[first] if low else 1 - signs[first], name, {s: signs[s] for s, _, _ in bounds}))
-    return sorted(found, key=lambda x: -x[0])[:4]
+            part = signs[first] * signs.get("busy", 1) if low else 1 - signs[first]
+            found.append(((name in LIMITS, -part), name, {s: signs[s] for s, _, _ in bounds}))
+    return sorted(found, key=lambda x: x[0])[:4]
 
 
 def read(lines):
@@ -113,6 +115,7 @@ def read(lines):
         k.idle += x["not_issued"]
         k.sm_us += x.get("sm_us", 0)
         k.sms = x.get("multiprocessors", k.sms)
+        k.arch = x.get("architecture", k.arch)
         k.cycles += x["samples"] * x.get("period_cycles", 0)
         if "guarded" in x:
             k.decoded += x["samples"]
@@ -147,7 +150,7 @@ def check(lines, report):
     for x in lines:
         if x["type"] == "kernel" and x.get("op") == "launch" and "grid" in x and "kernel" in x:
             blocks[x["kernel"]] = max(blocks[x["kernel"]], x["grid"][0] * x["grid"][1] * x["grid"][2])
-    tails = {k["name"]: k.get("tail_share") for k in report.get("kernels", {}).get("list", [])}
+    tails = {k["name"]: k.get("tail_share") if k.get("waves", 0) > 1 else None for k in report.get("kernels", {}).get("list", [])}
     wall = 1000 * (max(b for _, b in spans) - min(a for a, _ in spans)) if spans else 0
     for row in rows:
         by_name = row["kernel"] if "kernel" in row else None

@@ -32,7 +32,17 @@ static bool waits_mainly(const struct stall_kernel *x, unsigned a, unsigned b)
 {
 	unsigned reason = stalls_main(x->reasons);
 
-	return (reason == a || reason == b) && stalls_has_wait(x);
+	return reason == a || reason == b;
+}
+
+/* The longest waits have the fewest samples that issued: then as if there had been ENOUGH_ISSUED.
+ */
+static double least_wait(const struct stall_kernel *x)
+{
+	uint64_t issued = x->issued[stalls_main(x->reasons)];
+
+	return ratio_of(x->waiting[stalls_main(x->reasons)],
+			issued > ENOUGH_ISSUED ? issued : ENOUGH_ISSUED);
 }
 
 static double warps(const struct stall_kernel *x)
@@ -70,7 +80,7 @@ double stalls_access_bytes(const struct stall_kernel *x)
 
 /* --- signs --- */
 
-enum unit { SHARE, COUNT, NUMBER };
+enum unit { SHARE, COUNT, NUMBER, WAIT };
 
 enum sign {
 	NO_SIGN,
@@ -109,20 +119,21 @@ static bool value_of(const struct stall_kernel *x, enum sign sign, double *value
 const char *stalls_sign_words(const struct stall_sign *sign, char *buf, size_t size)
 {
 	char value[CELL_SZ];
-	const char *words, *at;
+	const char *words, *at, *least = sign->is_least ? "at least " : "";
 	unsigned i = 1;
 
 	while (strcmp(signs[i].id, sign->id) != 0)
 		i++;
 	if (signs[i].unit == SHARE)
 		human_share(value, sign->value, 1);
-	else if (signs[i].unit == COUNT)
+	else if (signs[i].unit == COUNT || signs[i].unit == WAIT)
 		human_count(value, sign->value + 0.5);
 	else
 		snprintf(value, sizeof(value), "%.2g", sign->value);
 	words = signs[i].words;
 	at = strstr(words, "{v}");
-	snprintf(buf, size, "%.*s%s%s", (int)(at - words), words, value, at + strlen("{v}"));
+	snprintf(buf, size, "%.*s%s%s%s", (int)(at - words), words, least, value,
+		 at + strlen("{v}"));
 	return buf;
 }
 
@@ -170,15 +181,26 @@ static bool applies(const struct stall_kernel *x, const struct bound *bounds,
 		    (b->is_max ? value > b->bound : value < b->bound))
 			return false;
 		d->signs[d->sign_cnt++] =
-			(struct stall_sign){signs[b->sign].id, value, b->bound, b->is_max};
+			(struct stall_sign){signs[b->sign].id, value, b->bound, b->is_max,
+					    signs[b->sign].unit == WAIT && !stalls_has_wait(x)};
 	}
 	return true;
 }
 
-/* The part of the kernel that it is about. */
-static double weight(const struct stall_diagnosis *d)
+/* The part of the GPU's time that it is about: samples are of busy multiprocessors only, and what
+ * they lack in use is the rest. */
+static double weight(const struct stall_kernel *x, const struct stall_diagnosis *d)
 {
-	return d->signs[0].is_max ? 1 - d->signs[0].value : d->signs[0].value;
+	if (d->signs[0].is_max)
+		return 1 - d->signs[0].value;
+	return d->signs[0].value * (stalls_has_busy(x) ? stalls_busy(x) : 1);
+}
+
+/* A kernel is at a limit only as far as it has no problem. */
+static bool is_before(const struct stall_kernel *x, const struct stall_diagnosis *a,
+		      const struct stall_diagnosis *b)
+{
+	return a->is_limit != b->is_limit ? b->is_limit : weight(x, a) > weight(x, b);
 }
 
 void stalls_diagnose(struct stall_kernel *x)
@@ -194,7 +216,7 @@ void stalls_diagnose(struct stall_kernel *x)
 
 		if (x->samples < ENOUGH || !applies(x, rows[i].bounds, &d))
 			continue;
-		while (at && weight(&d) > weight(&x->diagnoses[at - 1]))
+		while (at && is_before(x, &d, &x->diagnoses[at - 1]))
 			at--;
 		if (at == DIAGNOSES_MAX)
 			continue;

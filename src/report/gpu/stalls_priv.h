@@ -21,7 +21,8 @@
 struct stall_sign {
 	const char *id;
 	double value, bound;
-	bool is_max; /* the value is at most bound; otherwise at least */
+	bool is_max;   /* the value is at most bound; otherwise at least */
+	bool is_least; /* the value is a lower bound */
 };
 
 struct stall_diagnosis {

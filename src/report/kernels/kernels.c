@@ -242,7 +242,7 @@ struct launched kernels_launched(const struct report *r, const char *kernel)
 
 	if (!x)
 		return (struct launched){0};
-	return (struct launched){x->grid_blocks_max, x->has_waves, x->tail_share};
+	return (struct launched){x->grid_blocks_max, x->has_waves, x->waves, x->tail_share};
 }
 
 void kernels_print_ncu(const struct report *r, const char *kernel, const char *why,

@@ -34,6 +34,7 @@ struct kernel {
 struct kernel_func {
 	const char *name;
 	uint32_t kernel; /* row + 1; 0: not launched */
+	bool is_measured; /* from executions (--gpu-time), by name */
 	bool has_registers, has_shared, has_resident;
 	uint64_t registers, shared_mem;
 	/* from cuOccupancyMaxActiveBlocksPerMultiprocessor: blocks, for threads and dynamic

@@ -131,6 +131,7 @@ void kernels_gpu(struct kernels *k, const struct trace_event *ev)
 	if (!f)
 		return;
 	f->name = ev->gpu.kernel;
+	f->is_measured = true;
 	/* A name may have several kernels: with other registers, none are known. */
 	f->registers = f->has_registers && f->registers != ev->gpu.registers ? UINT64_MAX
 									     : ev->gpu.registers;
@@ -215,18 +216,25 @@ static void print_waves(const struct kernels *k, struct kernel *row)
 	row->tail_share = 1 - row->waves / whole;
 }
 
+static void print_func(struct kernels *k, const struct kernel_func *f)
+{
+	struct kernel *row = kernel_of(k, f);
+
+	if (!row)
+		return;
+	if (f->has_registers && !(f->is_measured && row->has_registers))
+		print_registers(row, f);
+	if (!(f->is_measured && row->has_occupancy))
+		print_occupancy(k, row, f);
+}
+
+/* A program's queries come first: CUPTI has 16 registers where a kernel has fewer. */
 void kernels_occupancy(struct kernels *k)
 {
-	for (uint32_t i = 0; i < k->func_keys.cnt && i < k->func_cap; i++) {
-		const struct kernel_func *f = &k->funcs[i];
-		struct kernel *row = kernel_of(k, f);
-
-		if (!row)
-			continue;
-		if (f->has_registers)
-			print_registers(row, f);
-		print_occupancy(k, row, f);
-	}
+	for (unsigned measured = 0; measured < 2; measured++)
+		for (uint32_t i = 0; i < k->func_keys.cnt && i < k->func_cap; i++)
+			if (k->funcs[i].is_measured == measured)
+				print_func(k, &k->funcs[i]);
 	for (uint32_t i = 0; i < k->keys.cnt && i < k->cap; i++) {
 		struct kernel *row = &k->list[i];
 

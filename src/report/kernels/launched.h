@@ -8,8 +8,8 @@
 struct launched {
 	uint64_t blocks; /* of the largest grid; 0: not known */
 	bool has_waves;
-	double tail_share; /* with has_waves: part of its waves' capacity that the last leaves empty
-			    */
+	/* With has_waves. tail_share: part of the waves' capacity that the last leaves empty. */
+	double waves, tail_share;
 };
 
 /* kernel: the name as in events. Zeros if it was not launched. */
