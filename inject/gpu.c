@@ -543,14 +543,12 @@ static enum ct_cupti_state start(const struct ct_shm_set *set)
 	return failed("pthread_create", err);
 }
 
-/* Handlers run in reverse order. CUPTI registers its own when it starts, and crashes if it is
- * called afterwards (observed with CUPTI 13.0). */
-static void exit_set(bool after_cupti)
+void gpu_exit_set(bool *is_set)
 {
 	int (*at_exit)(void (*)(void *), void *, void *) = libc_symbol("__cxa_atexit");
 
-	if (!gpu.has_exit[after_cupti])
-		gpu.has_exit[after_cupti] = at_exit && !at_exit(at_end, NULL, NULL);
+	if (!*is_set)
+		*is_set = at_exit && !at_exit(at_end, NULL, NULL);
 }
 
 void gpu_begin(void)
@@ -565,7 +563,7 @@ void gpu_begin(void)
 	gpu_send_begin(p);
 	state = start(p->set);
 	if (state == CT_CUPTI_ON)
-		exit_set(true);
+		gpu_exit_set(&gpu.has_exit[1]);
 	__atomic_store_n(&shm_gpu()->state, state, __ATOMIC_RELEASE);
 	if (state != CT_CUPTI_ON && p->set->stalls)
 		stalls_off();
@@ -587,7 +585,7 @@ static enum ct_cupti_state late_start(void)
 {
 	enum ct_cupti_state state = begin(CT_GPU_TIME_NODES);
 
-	exit_set(true);
+	gpu_exit_set(&gpu.has_exit[1]);
 	shm_gpu()->since_ns = inject_now();
 	return state;
 }
@@ -720,7 +718,7 @@ void gpu_begin_late(void)
 	else if (gpu_await_end()) {
 		late_reset(p);
 		err = start_thread(late_work);
-		exit_set(false);
+		gpu_exit_set(&gpu.has_exit[0]);
 	}
 	if (!err)
 		return;

@@ -53,7 +53,8 @@ static struct {
 	} contexts[DEVICES_MAX];	   /* by device */
 	struct cupti_samples taken;
 	uint32_t lock; /* of the calls that read or disable */
-	bool is_over;  /* the program ends: contexts that are destroyed now stay enabled */
+	bool has_exit;
+	bool is_over; /* the program ends: contexts that are destroyed now stay enabled */
 	struct stall_reasons reasons;
 	uint64_t read_ns, begin_ns;
 } st;
@@ -324,6 +325,8 @@ static void enable(struct context *c, void *context, uint32_t device)
 		__atomic_store_n(&c->state, err ? CONTEXT_STUCK : CONTEXT_FREE, __ATOMIC_RELEASE);
 		return;
 	}
+	/* CUPTI has loaded libnvperf_host. */
+	gpu_exit_set(&st.has_exit);
 	stalls_shm()->period = c->is.period;
 	set_state(CT_STALLS_ON, NULL, 0);
 	__atomic_store_n(&c->state, CONTEXT_ON, __ATOMIC_RELEASE);

@@ -63,7 +63,7 @@ class Traced:
 
 
 @pytest.mark.parametrize("probe", ["inject", "uprobe"])
-@pytest.mark.parametrize("words", ["", "pc-late"])
+@pytest.mark.parametrize("words", ["", "pc-late", "pc-exit"])
 def test_each_sample_is_in_the_trace(tmp_path, probe, words):
     """Also what nobody had read when the program ended."""
     r = Traced(tmp_path, words, probe=probe)

@@ -16,6 +16,8 @@
  *   pc-arch               an architecture of the future
  *   pc-nolines            there are no source lines
  *   pc-many               each execution is of 300 functions
+ *   pc-exit               as with libnvperf_host, what it loads is destroyed at the exit: then no
+ *                         reading is possible, and each aborts
  *   pc-late               each second reading finds nothing: the GPU's samples are decoded later
  */
 #include "libcupti.h"
@@ -245,6 +247,13 @@ EXPORT int cuptiGetSassToSourceCorrelation(struct cupti_source *s)
 	return CUPTI_SUCCESS;
 }
 
+static bool is_destroyed;
+
+static void destroy(void)
+{
+	is_destroyed = true;
+}
+
 EXPORT int cuptiPCSamplingEnable(struct cupti_pc_params *p)
 {
 	unsigned i = 0;
@@ -253,6 +262,8 @@ EXPORT int cuptiPCSamplingEnable(struct cupti_pc_params *p)
 		return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
 	if (cupti_wants("pc-unsupported"))
 		return CUPTI_ERROR_NOT_SUPPORTED;
+	if (cupti_wants("pc-exit"))
+		atexit(destroy);
 	while (i < 63 && contexts[i].ctx && contexts[i].on)
 		i++;
 	contexts[i] = (struct context){p->context, true, NULL};
@@ -345,6 +356,8 @@ EXPORT int cuptiPCSamplingGetData(struct cupti_pc_params *p)
 {
 	int err = CUPTI_SUCCESS;
 
+	if (is_destroyed)
+		abort();
 	pthread_mutex_lock(&lock);
 	get_cnt++;
 	if (on_cnt() > 1 || (cupti_wants("pc-shared") && get_cnt > 1))

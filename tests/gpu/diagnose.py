@@ -81,9 +81,9 @@ def judge(part, report):
             classes = sorted(of["classes"], key=lambda c: -c["samples"])[:4]
             print(f"    issued {of.get('issue_share', 0):.3f}, SMs busy {of.get('sm_busy', 0):.3f}, wait {of.get('wait_cycles', 0):.0f} cycles, {of.get('access_bytes')} bytes per access; "
                   + "; ".join(", ".join(f"{x[what]} {x['share']:.3f}" for x in of) for what, of in (("reason", top), ("class", classes))))
-    known = {r["kernel"] for r in results.values()}
+    known = {r["row"]["samples"] for r in results.values() if r["row"]}
     for k in rows:
-        if k["enough"] and k["samples"] > 2000 and k.get("kernel") not in known:
+        if k["enough"] and k["samples"] > 2000 and k["samples"] not in known:
             print(f"also: {k.get('kernel', '?')[:60]}: {k['samples']} samples, {', '.join(d['diagnosis'] for d in k['diagnoses']) or 'none'}")
     return results
 
@@ -91,10 +91,11 @@ def judge(part, report):
 def traced(cudatrace, out, part):
     path = f"{out}/{part}.jsonl"
     with open(f"{out}/{part}.out", "w", encoding="utf-8") as f:
-        subprocess.run([cudatrace, "-q", "--probe=inject", "--all", "--stalls=16", "--gpu-time", "--no-summary", "--jsonl", path, "--", *program(part, out, SECONDS)],
+        ran = subprocess.run([cudatrace, "-q", "--probe=inject", "--all", "--stalls=16", "--gpu-time", "--no-summary", "--jsonl", path, "--", *program(part, out, SECONDS)],
                        stdout=f, check=False, timeout=200)
     with open(f"{out}/{part}.out", encoding="utf-8") as f:
         print(f.read(), end="")
+    print("status of the program:", ran.returncode)
     made = subprocess.run([cudatrace, "report", "--format=json", path], capture_output=True, text=True, check=False)
     if made.returncode:
         print("no report:", made.stderr[-500:])

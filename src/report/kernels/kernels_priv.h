@@ -33,7 +33,7 @@ struct kernel {
 /* Results of a program's queries of a function, by handle and process. */
 struct kernel_func {
 	const char *name;
-	uint32_t kernel; /* row + 1; 0: not launched */
+	uint32_t kernel;  /* row + 1; 0: not launched */
 	bool is_measured; /* from executions (--gpu-time), by name */
 	bool has_registers, has_shared, has_resident;
 	uint64_t registers, shared_mem;
