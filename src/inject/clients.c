@@ -340,7 +340,8 @@ bool clients__own(struct inject *in, struct client *p, unsigned slot, void *data
 	case CT_REC_DEVICE:
 		return size >= sizeof(struct ct_device);
 	case CT_REC_STALLS:
-		return in->o.stalls && size >= sizeof(struct ct_stalls);
+		return in->o.stalls && size >= sizeof(struct ct_stalls) &&
+		       stalls__note(p, (const struct ct_stalls *)rec);
 	case CT_REC_STALL_PCS:
 		return in->o.stalls && size >= sizeof(struct ct_stall_pcs);
 	case CT_REC_STALL_CODE:
@@ -501,6 +502,7 @@ static void forget(struct inject *in, unsigned i, uint64_t now)
 	if (in->o.stalls) {
 		stalls__look(in, p);
 		stalls__read_totals(p, now);
+		stalls__lose_rest(p);
 		stalls__add_totals(p, &in->gone_stalls);
 	}
 	if (gpu__is_used(in)) {

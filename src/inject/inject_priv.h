@@ -245,6 +245,7 @@ struct client {
 	uint32_t stalls_flags; /* those that were reported */
 	bool stalls_reported;
 	struct ct_shm_stalls stalls; /* as gpu */
+	uint64_t stalls_given;	     /* samples in its records */
 	bool gpu_reported;
 	bool can_gpu;			/* it is no child of fork */
 	uint32_t gpu_request;		/* ct_shm.gpu_request, the last one that was not OFF */
@@ -419,6 +420,10 @@ void quiet__look(struct inject *in, uint64_t now);
 /* Reports the state of --stalls in this process, once, and each of its flags. */
 void stalls__look(struct inject *in, struct client *p);
 void stalls__read_totals(struct client *p, uint64_t now);
+/* Counts the samples of a record. Returns true. */
+bool stalls__note(struct client *p, const struct ct_stalls *rec);
+/* Of a process that has ended: samples that it read, but did not send, are lost. */
+void stalls__lose_rest(struct client *p);
 void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum);
 /* Reports the state of --gpu-time in this process, once. */
 void gpu__look(struct inject *in, struct client *p);

@@ -146,6 +146,22 @@ void stalls__read_totals(struct client *p, uint64_t now)
 	grow(&p->stalls.no_code, of.no_code, max);
 }
 
+bool stalls__note(struct client *p, const struct ct_stalls *rec)
+{
+	for (unsigned i = 0; i < CT_STALL_CNT; i++)
+		p->stalls_given += rec->reasons[i];
+	return true;
+}
+
+void stalls__lose_rest(struct client *p)
+{
+	struct ct_shm_stalls *s = &p->stalls;
+	uint64_t known = p->stalls_given + s->unattributed + s->refused + s->lost;
+
+	if (s->samples > known)
+		s->lost += s->samples - known;
+}
+
 void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum)
 {
 	sum->samples += p->stalls.samples;

@@ -141,6 +141,13 @@ def test_missing_samples_are_counted(tmp_path):
     assert "stall_unattributed" in lost and "stall_dropped" in lost
 
 
+def test_a_program_is_killed(tmp_path):
+    """What it had read, but not sent, is counted as lost."""
+    r = Traced(tmp_path, command=("sh", "-c", f"{SAMPLE} --quiet --tokens 100000 & sleep 1.6; kill -9 $!; wait $!; true"))
+    assert r.end("lost") and r.end("samples") == sum(r.by_kernel("samples").values()) + r.end("lost")
+    assert "stall_lost" in json.dumps(r.report()["lost"])
+
+
 def test_many_functions(tmp_path):
     """Functions and instructions beyond the tables are counted, and the sums of the others stay right."""
     r = Traced(tmp_path, "pc-many", command=(SAMPLE, "--quiet", "--tokens", "1"))
