@@ -96,8 +96,8 @@ INJECT_LIB := $(SKEL_DIR)/libcudatrace-inject.so
 NVTX_LIB   := $(SKEL_DIR)/libcudatrace-nvtx.so
 $(O)/src/inject/library.o: CPPFLAGS_ALL += -DINJECT_LIBRARY='"$(INJECT_LIB)"' -DNVTX_LIBRARY='"$(NVTX_LIB)"'
 $(O)/src/inject/library.o: $(INJECT_LIB) $(NVTX_LIB)
-$(O)/src/trace/nvml_program.o: CPPFLAGS_ALL += -DNVML_PROGRAM='"$(SKEL_DIR)/cudatrace-nvml"'
-$(O)/src/trace/nvml_program.o: $(SKEL_DIR)/cudatrace-nvml
+$(O)/src/trace/helper.o: CPPFLAGS_ALL += -DNVML_PROGRAM='"$(SKEL_DIR)/cudatrace-nvml"' -DPM_PROGRAM='"$(SKEL_DIR)/cudatrace-pm"'
+$(O)/src/trace/helper.o: $(SKEL_DIR)/cudatrace-nvml $(SKEL_DIR)/cudatrace-pm
 # It runs in other processes: nothing outside its section, no vector registers, no instrumentation.
 $(O)/src/inject/late_code.o: CFLAGS_ALL = -std=gnu11 -fno-strict-aliasing -Os -g -Wall -Wextra -Wno-unused-parameter -fPIC -fvisibility=hidden \
   -fno-stack-protector $(if $(findstring clang,$(CC)),-fno-builtin,-fno-tree-loop-distribute-patterns) -fomit-frame-pointer -fcf-protection=none -mgeneral-regs-only $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP))
@@ -156,6 +156,8 @@ include inject/inject.mk
 include nvtx/nvtx.mk
 # --- the process that queries NVML ---
 include nvml/nvml.mk
+# --- the process that samples hardware counters ---
+include pm/pm.mk
 
 # --- tests ---
 $(O)/unit/%: $(O)/tests/unit/%.o $(UNIT_OBJS) $(LIB)

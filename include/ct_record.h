@@ -277,6 +277,8 @@ enum ct_drop {
 	/* Ring full: begin or end of a call that may enclose calls of the library. Those have no
 	 * parent then; the call itself is another record. */
 	CT_DROP_BEGIN = 13,
+	/* Samples of hardware counters: a buffer was full, or they could not be read */
+	CT_DROP_PM = 14,
 	CT_DROP_CNT
 };
 

@@ -13,10 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* start.c */
-void *lib_open(const char *path, int flags);
-void *lib_symbol(void *lib, const char *name);
-const char *lib_error(void);
+#include "start.h"
 
 typedef void *nvml_device;
 

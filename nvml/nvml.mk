@@ -8,11 +8,11 @@ NVML_OBJS  := $(patsubst %.c,$(O)/%.o,$(wildcard nvml/*.c))
 NVML       := $(O)/cudatrace-nvml
 NVML_FLAGS  = -D_GNU_SOURCE= -Iinclude -std=gnu11 -O2 -g -Wall -Wextra -Wno-unused-parameter $(if $(WERROR),-Werror) $(if $(REPRODUCIBLE),$(MAP)) \
               -fPIE -fno-stack-protector $(DEP)
+NVML_LINK   = $(call say,LINK,$@)$(CC) -pie -nostartfiles -o $@ -Wl,--build-id -Wl,-z,now,-z,relro,-z,noexecstack -Wl,--no-as-needed -ldl -Wl,--as-needed
 
 $(O)/nvml/%.o: nvml/%.c $(O)/flags
 	$(call say,CC,$<)mkdir -p $(@D); $(CC) $(NVML_FLAGS) -c $< -o $@
 $(NVML): $(NVML_OBJS)
-	$(call say,LINK,$@)$(CC) -pie -nostartfiles -o $@ -Wl,--build-id -Wl,-z,now,-z,relro,-z,noexecstack \
-		-Wl,--no-as-needed -ldl -Wl,--as-needed $(NVML_OBJS)
+	$(NVML_LINK) $(NVML_OBJS)
 
 -include $(NVML_OBJS:.o=.d)

@@ -4,7 +4,9 @@
  * libraries. Linked by their old versions, the program also runs with older glibc, as the driver's
  * own libraries do.
  */
-#include "nvml.h"
+#include "start.h"
+
+#include <stddef.h>
 
 #if defined(__x86_64__)
 #define OLD "GLIBC_2.2.5"

@@ -11,7 +11,7 @@ awk '
 FILENAME ~ /\.md$/ {
 	if (split($0, col, / *\| */) < 5 || col[2] !~ /^`[a-z\/]*\/`$/) next
 	name = col[2]
-	if (name ~ /^`(src|inject|nvml|nvtx|tools)\/`$/) next # not of src/, or no layer
+	if (name ~ /^`(src|inject|nvml|pm|nvtx|tools)\/`$/) next # not of src/, or no layer
 	gsub(/`|src\/|\/`/, "", name)
 	sub(/^nothing$/, "", col[4])
 	gsub(/,/, "", col[4])

@@ -24,7 +24,7 @@ TITLES = {
     "header": "Header", "call": "Calls", "driver": "System calls into the driver", "sched": "Scheduler", "xid": "Xids",
     "ctxsw": "Context switches", "uvm": "Managed memory", "irq": "Interrupts", "gpu": "GPU", "stalls": "Stalls", "gpu_device": "GPU devices", "range": "Ranges",
     "torch_op": "Operators", "allocator": "Allocator",
-    "gpu_stats": "GPU statistics", "network": "Network ports", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "job": "Jobs", "library": "Libraries",
+    "gpu_stats": "GPU statistics", "gpu_metrics": "GPU metrics", "network": "Network ports", "tracer": "Tracer", "stack_line": "Stacks", "process": "Processes", "job": "Jobs", "library": "Libraries",
     "end": "End",
 }
 

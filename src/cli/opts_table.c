@@ -152,6 +152,17 @@ static void set_gpu_stats(struct opts *o, const struct opt_row *row, const char 
 	o->trace.gpu_stats_ms = ms;
 }
 
+static void set_gpu_metrics(struct opts *o, const struct opt_row *row, const char *arg)
+{
+	uint64_t hz = GPU_METRICS_HZ;
+
+	if (arg && (opt_read_u64(arg, &hz) || !hz || hz > GPU_METRICS_MAX_HZ))
+		opts__die("--gpu-metrics=%s: not a rate; give samples per second from 1 to %d, as "
+			  "in --gpu-metrics=1000",
+			  arg, GPU_METRICS_MAX_HZ);
+	o->trace.gpu_metrics_hz = hz;
+}
+
 static void check_number(int ret, uint64_t val, const struct opt_row *row, const char *arg,
 			 const char *example)
 {

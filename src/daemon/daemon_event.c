@@ -46,7 +46,7 @@ static bool wants_line(const struct daemon *d, const struct dproc *p, const stru
 	if (ev->kind == EVENT_XID || is_dossier || (ev->kind == EVENT_LIBRARY && !ev->pid))
 		return true;
 	if ((ev->kind == EVENT_GPU_STATS && !ev->pid) || ev->kind == EVENT_NETWORK ||
-	    ev->kind == EVENT_TRACER)
+	    ev->kind == EVENT_GPU_METRICS || ev->kind == EVENT_TRACER)
 		return is_any_traced(d);
 	if (!p)
 		return false;

@@ -74,6 +74,43 @@ static void port_event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 #include "ct_net.def"
 }
 
+static void metrics_event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
+			  struct trace_event *ev)
+{
+	static const char *const ops[] = {
+		[CT_GPU_PM_DEVICE] = "device",
+		[CT_GPU_PM_SAMPLE] = "sample",
+		[CT_GPU_PM_MISSING] = "missing",
+	};
+	struct event_gpu_metrics *g = &ev->gpu_metrics;
+	const char *name = text_of(texts->name, rec->name, sizeof(rec->name));
+	bool is_sample = rec->op == CT_GPU_PM_SAMPLE;
+
+	*ev = (struct trace_event){
+		.kind = EVENT_GPU_METRICS,
+		.type = event_kinds[EVENT_GPU_METRICS].type,
+		.op = ops[rec->op],
+		.name = "PM sampling",
+		.comm = "",
+		.start_ns = rec->rec.ts_ns,
+		.end_ns = is_sample && rec->end_ns > rec->rec.ts_ns ? rec->end_ns : rec->rec.ts_ns,
+	};
+	g->gpu = number(rec->gpu);
+	g->uuid = text_of(texts->uuid, rec->uuid, sizeof(rec->uuid));
+	g->pci = text_of(texts->pci, rec->pci, sizeof(rec->pci));
+	if (rec->op == CT_GPU_PM_DEVICE) {
+		g->model = name;
+		g->interval_ns = rec->end_ns;
+	} else if (!is_sample) {
+		g->why = name;
+	} else {
+#define VALUE(ID, id, form, unit, metrics, text)                                                   \
+	g->id = (struct opt_u64){rec->values[CT_PM_##ID], rec->known >> CT_PM_##ID & 1};
+#include "ct_pm.def"
+		g->cost_us = (struct opt_u64){rec->cost_ns, true};
+	}
+}
+
 int gpu_stats__event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 		     struct trace_event *ev)
 {
@@ -88,6 +125,10 @@ int gpu_stats__event(const struct ct_gpu *rec, struct gpu_stats_texts *texts,
 
 	if (rec->op == CT_GPU_PORT) {
 		port_event(rec, texts, ev);
+		return 0;
+	}
+	if (rec->op >= CT_GPU_PM_DEVICE && rec->op <= CT_GPU_PM_MISSING) {
+		metrics_event(rec, texts, ev);
 		return 0;
 	}
 	if (rec->op < CT_GPU_DEVICE || rec->op > CT_GPU_MISSING)

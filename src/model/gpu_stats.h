@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Events from NVML's data on GPUs, and from the counters of network ports (--gpu-stats). */
+/* Events from NVML's data on GPUs and from the counters of network ports (--gpu-stats), and from
+ * hardware counters of GPUs (--gpu-metrics). */
 #ifndef MODEL_GPU_STATS_H
 #define MODEL_GPU_STATS_H
 

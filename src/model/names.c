@@ -28,6 +28,7 @@ static const char *const drop_names[CT_DROP_CNT] = {
 	[CT_DROP_CTXSW] = "ctxsw",
 	[CT_DROP_INPROC] = "inproc",
 	[CT_DROP_BEGIN] = "begins",
+	[CT_DROP_PM] = "gpu_metrics",
 };
 
 const char *event_type_name(enum event_type t)

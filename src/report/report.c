@@ -120,8 +120,8 @@ void report__event(struct report *r, const struct trace_event *ev)
 	r->event_cnt++;
 	if (r->event_cnt == 1 && ev->start_ns < r->begin_ns)
 		r->begin_ns = ev->start_ns > r->base_ns ? ev->start_ns : r->base_ns;
-	if (r->html && ev->kind != EVENT_GPU_STATS && ev->kind != EVENT_NETWORK &&
-	    ev->kind != EVENT_GPU_DEVICE)
+	if (r->html && ev->kind != EVENT_GPU_STATS && ev->kind != EVENT_GPU_METRICS &&
+	    ev->kind != EVENT_NETWORK && ev->kind != EVENT_GPU_DEVICE)
 		html_events__event(r->html, ev);
 	if (r->profile)
 		profile__event(r->profile, r, ev);

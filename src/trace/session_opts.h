@@ -83,6 +83,7 @@ struct session_opts {
 	const char *cupti;	   /* --cupti PATH */
 	bool accept_cupti;	   /* --yes: CUPTI in running programs */
 	unsigned gpu_stats_ms;	   /* --gpu-stats: interval of samples; 0: none */
+	unsigned gpu_metrics_hz;   /* --gpu-metrics: rate of samples; 0: none */
 	/* Wall time at which the trace begins; period of whose multiples it begins at one; 0: now.
 	 */
 	uint64_t start_at_ns, start_every_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NVML's values of the GPUs (--gpu-stats), read by a separate process: the library may hang or
- * crash, and a static program cannot load it. Values that are not available are reported once, and
- * the trace continues.
+ * Values of the GPUs by NVML (--gpu-stats) and by hardware counters (--gpu-metrics), each read by a
+ * separate process: NVIDIA's libraries may hang or crash, and a static program cannot load them.
+ * Values that are not available are reported once, and the trace continues.
  */
 #include "source.h"
 #include "tracer.h"
@@ -29,7 +29,9 @@
 
 struct source_gpu {
 	struct source s;
-	struct nvml_program *program;
+	/* The option of the command line; the process, and the library that it calls. */
+	const char *option, *name, *library;
+	struct helper *program;
 	uint64_t looked_ns, alive_ns;
 	struct ct_gpu rec; /* the next record, unless there is none */
 	unsigned lost_cnt, reported_cnt;
@@ -47,7 +49,7 @@ static void report_missing(struct source_gpu *g, const struct ct_gpu *rec)
 	if (rec->gpu != CT_GPU_NONE)
 		snprintf(gpu, sizeof(gpu), "GPU %u: ", rec->gpu);
 	plain_text(text, strlen(text));
-	warn("--gpu-stats: %s%s: these samples are missing", gpu, text);
+	warn("%s: %s%s: these samples are missing", g->option, gpu, text);
 }
 
 /* A process that ended by itself has reported the reason, unless it failed to start or crashed. */
@@ -56,17 +58,16 @@ static void look_whether_ended(struct source_gpu *g)
 	int status = 0;
 
 	g->alive_ns = g->looked_ns;
-	if (!nvml_program__has_ended(g->program, &status))
+	if (!helper__has_ended(g->program, &status))
 		return;
 	if (WIFSIGNALED(status))
-		warn("--gpu-stats: cudatrace-nvml was ended by signal %d: there are no more "
-		     "samples",
+		warn("%s: %s was ended by signal %d: there are no more samples", g->option, g->name,
 		     WTERMSIG(status));
 	else if (WEXITSTATUS(status) == 127 || (!g->saw_any && !g->warned_cnt))
-		warn("--gpu-stats: cudatrace-nvml cannot run here (it needs the machine's glibc): "
-		     "no samples");
+		warn("%s: %s cannot run here (it needs the machine's glibc): no samples", g->option,
+		     g->name);
 	else if (!WEXITSTATUS(status))
-		warn("--gpu-stats: cudatrace-nvml has ended: no more samples");
+		warn("%s: %s has ended: no more samples", g->option, g->name);
 }
 
 /* A record is ordered by the time at which it is read; its own time is in it. */
@@ -88,8 +89,10 @@ static void read_next(struct source_gpu *g)
 	} else {
 		g->saw_any = true;
 		g->rec.rec.ts_ns -= clock_own_offset();
+		if (g->rec.op == CT_GPU_PM_SAMPLE)
+			g->rec.end_ns -= clock_own_offset();
 		g->lost_cnt = g->rec.lost_cnt;
-		if (g->rec.op == CT_GPU_MISSING)
+		if (g->rec.op == CT_GPU_MISSING || g->rec.op == CT_GPU_PM_MISSING)
 			report_missing(g, &g->rec);
 	}
 	g->s.next_ns = g->looked_ns;
@@ -108,26 +111,38 @@ static bool await_first(struct source_gpu *g)
 	return !g->program->pid;
 }
 
-static int gpu_open(struct source *s, struct tracer *t)
+static int helper_open(struct source *s, struct tracer *t, struct helper *h)
 {
+	bool is_pm = h == &t->pm;
+	const char *option = is_pm ? "--gpu-metrics" : "--gpu-stats";
+	const char *name = is_pm ? "cudatrace-pm" : "cudatrace-nvml";
 	struct source_gpu *g = (void *)s;
 
-	if (!t->o.gpu_stats_ms)
-		return SOURCE_UNUSED;
-	g->program = &t->nvml;
-	if (t->nvml.error) {
-		warn("--gpu-stats: cannot start cudatrace-nvml: %s: no samples",
-		     strerror(-t->nvml.error));
+	g->program = h;
+	g->option = option;
+	g->name = name;
+	if (h->error) {
+		warn("%s: cannot start %s: %s: no samples", option, name, strerror(-h->error));
 		return SOURCE_UNUSED;
 	}
 	/* Its own system calls do not belong in a trace of all processes. */
 	if (!t->o.attach.filter_pids)
-		sources__set_proc(&t->sources, t->nvml.pid, CT_PROC_OFF);
+		sources__set_proc(&t->sources, h->pid, CT_PROC_OFF);
 	if (!await_first(g))
-		warn("--gpu-stats: NVML has not responded for %d s: samples are missing until it "
+		warn("%s: %s has not responded for %d s: samples are missing until it "
 		     "does",
-		     TIMEOUT_MS / 1000);
+		     option, is_pm ? "CUPTI" : "NVML", TIMEOUT_MS / 1000);
 	return 0;
+}
+
+static int gpu_open(struct source *s, struct tracer *t)
+{
+	return t->o.gpu_stats_ms ? helper_open(s, t, &t->nvml) : SOURCE_UNUSED;
+}
+
+static int pm_open(struct source *s, struct tracer *t)
+{
+	return t->o.gpu_metrics_hz ? helper_open(s, t, &t->pm) : SOURCE_UNUSED;
 }
 
 static int gpu_fd(const struct source *s)
@@ -171,6 +186,11 @@ static void gpu_totals(struct source *s, struct ct_totals *sum)
 	sum->drops[CT_DROP_NV] = ((struct source_gpu *)s)->lost_cnt;
 }
 
+static void pm_totals(struct source *s, struct ct_totals *sum)
+{
+	sum->drops[CT_DROP_PM] = ((struct source_gpu *)s)->lost_cnt;
+}
+
 const struct source_ops gpu_source_ops = {
 	.size = sizeof(struct source_gpu),
 	.name = "NVML",
@@ -181,4 +201,16 @@ const struct source_ops gpu_source_ops = {
 	.take = gpu_take,
 	.was_full = gpu_was_full,
 	.totals = gpu_totals,
+};
+
+const struct source_ops pm_source_ops = {
+	.size = sizeof(struct source_gpu),
+	.name = "hardware counters",
+	.why = "they were not read in time",
+	.open = pm_open,
+	.fd = gpu_fd,
+	.look = gpu_look,
+	.take = gpu_take,
+	.was_full = gpu_was_full,
+	.totals = pm_totals,
 };

@@ -84,6 +84,8 @@ static int open_attach(struct session *s)
 		.wait = o->wait,
 		.gpu_ctxsw = o->gpu_ctxsw,
 		.gpu_stats_ms = o->gpu_stats_ms,
+		.gpu_metrics_hz = o->gpu_metrics_hz,
+		.program = o->argv ? o->argv[0] : NULL,
 		.fn = session__event,
 		.on_use = o->view ? on_use : NULL,
 		.on_reuse = on_reuse,
@@ -269,6 +271,11 @@ static int choose_probe(struct session *s)
 	if (o->stalls && !o->argv) {
 		err("--stalls samples a program from its first context on: give a command: cudatrace "
 		    "--stalls -- COMMAND");
+		return EXIT_USAGE;
+	}
+	if (o->stalls && o->gpu_metrics_hz) {
+		err("--stalls and --gpu-metrics use the same counters of the GPU: give one of them "
+		    "(--gpu-stats samples without them)");
 		return EXIT_USAGE;
 	}
 	if (o->gpu_time && o->pid_cnt && !o->argv && !o->collect)

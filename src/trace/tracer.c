@@ -14,7 +14,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -246,13 +248,43 @@ static void on_reuse(void *ctx, unsigned func_id)
 		t->o.on_reuse(t->o.ctx, func_id);
 }
 
+/* A helper leaves this folder. */
+static void absolute_path(const char *path, char out[PATH_MAX])
+{
+	char folder[PATH_MAX];
+
+	if (*path && *path != '/' && getcwd(folder, sizeof(folder)) &&
+	    snprintf(out, PATH_MAX, "%s/%s", folder, path) < PATH_MAX)
+		return;
+	snprintf(out, PATH_MAX, "%s", path);
+}
+
+static void start_helpers(struct tracer *t)
+{
+	char number[16], cupti[PATH_MAX], program[PATH_MAX];
+
+	if (t->o.gpu_stats_ms) {
+		snprintf(number, sizeof(number), "%u", t->o.gpu_stats_ms);
+		helper__start(&t->nvml, HELPER_NVML, (const char *[]){number, NULL});
+	}
+	if (t->o.gpu_metrics_hz) {
+		snprintf(number, sizeof(number), "%u", t->o.gpu_metrics_hz);
+		absolute_path(t->o.cupti ?: "", cupti);
+		/* A name without a slash is not a path. */
+		if (t->o.program && strchr(t->o.program, '/'))
+			absolute_path(t->o.program, program);
+		else
+			snprintf(program, sizeof(program), "%s", t->o.program ?: "");
+		helper__start(&t->pm, HELPER_PM, (const char *[]){number, cupti, program, NULL});
+	}
+}
+
 int tracer__open(struct tracer *t, const struct tracer_opts *o)
 {
 	int ret;
 
 	t->o = *o;
-	if (o->gpu_stats_ms)
-		nvml_program__start(&t->nvml, o->gpu_stats_ms);
+	start_helpers(t);
 	t->o.attach.fns = t->fns;
 	if (o->probe == PROBE_BOTH)
 		t->o.attach.inproc = o->inject_folder ? CT_INPROC_SOME : CT_INPROC_ALL;
@@ -531,7 +563,8 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 void tracer__close(struct tracer *t)
 {
 	sources__close(&t->sources);
-	nvml_program__end(&t->nvml);
+	helper__end(&t->nvml);
+	helper__end(&t->pm);
 	attach__free(t->att);
 	arbiter__free(t->arbiter);
 	model__free(t->model);

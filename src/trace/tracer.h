@@ -9,7 +9,7 @@
 #include "arbiter.h"
 #include "hostinfo.h"
 #include "libs.h"
-#include "nvml_program.h"
+#include "helper.h"
 #include "source.h"
 
 #include "attach/attach.h"
@@ -33,6 +33,9 @@ enum gpu_ctxsw { GPU_CTXSW_OFF = 0, GPU_CTXSW_ON, GPU_CTXSW_FORCE };
 #define GPU_STATS_MS	 1000
 #define GPU_STATS_MIN_MS 50
 #define GPU_STATS_MAX_MS 60000
+/* Rate of --gpu-metrics samples. */
+#define GPU_METRICS_HZ	   100
+#define GPU_METRICS_MAX_HZ 10000
 
 struct tracer_opts {
 	enum probe probe;	   /* not PROBE_AUTO */
@@ -53,6 +56,8 @@ struct tracer_opts {
 	bool xids;		  /* from the kernel log if needed, also without --kernel */
 	enum gpu_ctxsw gpu_ctxsw; /* context switches of GPUs */
 	unsigned gpu_stats_ms;	  /* interval of NVML samples; 0: none */
+	unsigned gpu_metrics_hz;  /* rate of samples of hardware counters; 0: none */
+	const char *program;	  /* the command's, for --gpu-metrics to find its CUPTI; or NULL */
 	model_event_fn fn;
 	void *ctx;
 	/* Called before the events of a thread's first call, or of a process that maps a libcuda.
@@ -74,8 +79,8 @@ struct tracer {
 	struct libs libs;
 	struct arbiter *arbiter; /* PROBE_BOTH */
 	struct hostinfo hostinfo;
-	struct nv_abi abi;	  /* of the driver's version */
-	struct nvml_program nvml; /* used if gpu_stats_ms is set */
+	struct nv_abi abi;	/* of the driver's version */
+	struct helper nvml, pm; /* used if gpu_stats_ms or gpu_metrics_hz is set */
 	struct attach_cost cost;
 	struct trace_info info;
 	struct trace_lib *info_libs;

@@ -64,6 +64,7 @@ LINES = {
     "library": head("library", "failed", path=None, build_id=None, note="n"),
     "network": head("network", "sample", device="mlx5_0", port=1, link="InfiniBand", state="ACTIVE", rate_gbit=400, tx=1000),
     "gpu_stats": head("gpu_stats", "sample", gpu=0, util=50, power_w=1.5, clock_reasons="0x4"),
+    "gpu_metrics": head("gpu_metrics", "sample", duration_us=1000.0, gpu=0, sm_active=50.5, dram_read=1000, cost_us=1.5),
     "tracer": head("tracer", "lost", events=3, why="w"),
     "stack_line": head("stack", "stack", id=1, frames=[{"ip": "0x1"}]),
 }

@@ -78,9 +78,9 @@ $(O)/fake/libnccl.so.2 $(O)/fake535/libnccl.so.2 $(O)/fakeplain/libnccl.so.2: $(
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) $(if $(filter x86,$(ARCH)),-fcf-protection=branch) -fPIC -shared -o $@ -Wl,-soname,libnccl.so.2 -Wl,--build-id $(filter %.c,$^) -ldl
 
-$(O)/cupti/libcupti.so.13: tests/fake/libcupti.c tests/fake/libcupti_pc.c tests/fake/libcupti.h tests/fake/tools.h inject/cupti.h inject/cupti_cbids.def
+$(O)/cupti/libcupti.so.13: tests/fake/libcupti.c tests/fake/libcupti_pc.c tests/fake/libcupti_pm.c tests/fake/libcupti.h tests/fake/tools.h inject/cupti.h inject/cupti_cbids.def pm/cupti_pm.h include/ct_pm.def
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Iinject -Itests/fake -fPIC -fvisibility=hidden -shared -o $@ -Wl,-soname,libcupti.so.13 -Wl,--build-id $(filter %.c,$^) -ldl
+	$(Q)$(CC) $(filter-out -MMD -MP,$(FAKE_FLAGS)) -Iinject -Ipm -Itests/fake -fPIC -fvisibility=hidden -shared -o $@ -Wl,-soname,libcupti.so.13 -Wl,--build-id $(filter %.c,$^) -ldl
 	$(Q)echo "int nvperf;" | $(CC) -x c -shared -o $(@D)/libnvperf_host.so -Wl,-soname,libnvperf_host.so -
 
 $(O)/fakenvml/libnvidia-ml.so.1 $(O)/fakenvml-old/libnvidia-ml.so.1 $(O)/fakenvml-none/libnvidia-ml.so.1: tests/fake/libnvml.c

@@ -18,6 +18,7 @@
  *                         instantiated, at the next launch of a graph; if it is finalized; if
  *                         it is called after its own handler at the exit
  *              pc-...     of PC sampling: libcupti_pc.c
+ *              pm-...     of PM sampling: libcupti_pm.c
  *   FAKE_CUPTI_COUNTS=FILE  at exit: number of delivered kernels, copies, memsets, graphs
  */
 #include "cupti.h"

@@ -34,12 +34,36 @@ static const struct row {
 	[CT_GPU_SM_UTIL] = {NULL, "busy", "%"},
 };
 
+/* The same of EVENT_GPU_METRICS. */
+static const char *const metric_names[CT_PM_VALUE_CNT] = {
+	[CT_PM_GR_ACTIVE] = "busy",
+	[CT_PM_SM_ACTIVE] = "SMs active",
+	[CT_PM_TENSOR_ACTIVE] = "tensor cores active",
+	[CT_PM_DRAM_ACTIVE] = "DRAM active",
+	[CT_PM_DRAM_READ] = "DRAM read",
+	[CT_PM_DRAM_WRITE] = "DRAM written",
+	[CT_PM_INST_EXECUTED] = "instructions",
+	[CT_PM_SM_OCCUPANCY] = "SM occupancy",
+	[CT_PM_L2_ACTIVE] = "L2 active",
+	[CT_PM_PCIE_READ] = "PCIe read",
+	[CT_PM_PCIE_WRITE] = "PCIe written",
+	[CT_PM_NVLINK_RX] = "NVLink received",
+	[CT_PM_NVLINK_TX] = "NVLink sent",
+	[CT_PM_L1_HIT_RATE] = "L1 hits",
+};
+
 struct device {
 	uint64_t gpu, gpu_instance, compute_instance;
 	struct chrome_counter counters[CT_GPU_VALUE_CNT + 1];
 	char names[CT_GPU_VALUE_CNT + 1][NAME_SZ];
 };
 #define THROTTLE CT_GPU_VALUE_CNT
+
+struct metrics_device {
+	uint64_t gpu;
+	struct chrome_counter counters[CT_PM_VALUE_CNT];
+	char names[CT_PM_VALUE_CNT][NAME_SZ];
+};
 
 struct port {
 	char device[64];
@@ -50,8 +74,9 @@ struct port {
 
 struct gpu_counters {
 	struct device *devices[DEVICES_MAX];
+	struct metrics_device *metrics[DEVICES_MAX];
 	struct port *ports[PORTS_MAX];
-	unsigned device_cnt, port_cnt;
+	unsigned device_cnt, metrics_cnt, port_cnt;
 };
 
 struct gpu_counters *gpu_counters__new(void)
@@ -63,6 +88,8 @@ void gpu_counters__free(struct gpu_counters *g)
 {
 	while (g && g->device_cnt)
 		free(g->devices[--g->device_cnt]);
+	while (g && g->metrics_cnt)
+		free(g->metrics[--g->metrics_cnt]);
 	while (g && g->port_cnt)
 		free(g->ports[--g->port_cnt]);
 	free(g);
@@ -156,6 +183,49 @@ static void network_event(struct gpu_counters *g, const struct trace_event *ev,
 		fn(ctx, ev->pid, &p->received, ev->start_ns, x->rx.v);
 }
 
+static struct metrics_device *metrics_device_of(struct gpu_counters *g, uint64_t gpu)
+{
+	static const struct {
+		const char *unit;
+		bool is_milli;
+	} forms[] = {
+#define VALUE(ID, id, form, unit, metrics, text) [CT_PM_##ID] = {unit, form},
+#include "ct_pm.def"
+	};
+	struct metrics_device *d;
+
+	for (unsigned i = 0; i < g->metrics_cnt; i++)
+		if (g->metrics[i]->gpu == gpu)
+			return g->metrics[i];
+	d = g->metrics_cnt < DEVICES_MAX ? calloc(1, sizeof(*d)) : NULL;
+	if (!d)
+		return NULL;
+	g->metrics[g->metrics_cnt++] = d;
+	d->gpu = gpu;
+	for (unsigned i = 0; i < CT_PM_VALUE_CNT; i++) {
+		snprintf(d->names[i], NAME_SZ, "GPU %u hardware: %s", (unsigned)gpu,
+			 metric_names[i] ?: "");
+		d->counters[i] = (struct chrome_counter){d->names[i], "gpu", forms[i].unit,
+							 forms[i].is_milli};
+	}
+	return d;
+}
+
+static void metrics_event(struct gpu_counters *g, const struct trace_event *ev,
+			  chrome_counter_fn fn, void *ctx)
+{
+	const struct event_gpu_metrics *x = &ev->gpu_metrics;
+	struct metrics_device *d =
+		!strcmp(ev->op, "sample") && x->gpu.known ? metrics_device_of(g, x->gpu.v) : NULL;
+
+	if (!d)
+		return;
+#define VALUE(ID, id, form, unit, metrics, text)                                                   \
+	if (x->id.known && metric_names[CT_PM_##ID])                                               \
+		fn(ctx, ev->pid, &d->counters[CT_PM_##ID], ev->start_ns, x->id.v);
+#include "ct_pm.def"
+}
+
 void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, chrome_counter_fn fn,
 			 void *ctx)
 {
@@ -165,6 +235,10 @@ void gpu_counters__event(struct gpu_counters *g, const struct trace_event *ev, c
 
 	if (ev->kind == EVENT_NETWORK) {
 		network_event(g, ev, fn, ctx);
+		return;
+	}
+	if (ev->kind == EVENT_GPU_METRICS) {
+		metrics_event(g, ev, fn, ctx);
 		return;
 	}
 	if (!x->gpu.known || (!of_process && strcmp(ev->op, "sample")))

@@ -264,6 +264,8 @@ static uint64_t instant_track(struct perfetto *p, const struct trace_event *ev)
 		return named_track(p, TRACK_OF_ROW, 0, name, NULL, ev->start_ns);
 	case EVENT_GPU_STATS:
 		return named_track(p, TRACK_OF_ROW, 0, "NVML", NULL, ev->start_ns);
+	case EVENT_GPU_METRICS:
+		return named_track(p, TRACK_OF_ROW, 0, "PM sampling", NULL, ev->start_ns);
 	case EVENT_IRQ:
 		return named_track(p, TRACK_OF_ROW, 0, "GPU interrupts", NULL, ev->start_ns);
 	case EVENT_RANGE:

@@ -64,6 +64,8 @@ bool timeline_is_instant(const struct trace_event *ev)
 {
 	if (ev->kind == EVENT_GPU_STATS)
 		return strcmp(ev->op, "sample") && strcmp(ev->op, "process");
+	if (ev->kind == EVENT_GPU_METRICS)
+		return strcmp(ev->op, "sample");
 	if (ev->kind == EVENT_NETWORK)
 		return false;
 	if (ev->kind == EVENT_ALLOCATOR)

@@ -99,7 +99,8 @@ void track_state__event(struct track_state *b, const struct trace_event *ev)
 	find_names(b, ev);
 	flows__event(b->flows, ev, add_arrow, b);
 	chrome_procs__counters(b->procs, ev, add_counter, b);
-	if (ev->kind == EVENT_GPU_STATS || ev->kind == EVENT_NETWORK)
+	if (ev->kind == EVENT_GPU_STATS || ev->kind == EVENT_GPU_METRICS ||
+	    ev->kind == EVENT_NETWORK)
 		gpu_counters__event(b->gpus, ev, add_counter, b);
 	else if (ev->kind == EVENT_ALLOCATOR)
 		allocator_counters__event(b->allocator, ev, add_counter, b);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reads what a GPU's counters sampled. */
+#include "sampler.h"
+
+#include <math.h>
+#include <time.h>
+
+/* Readings of a GPU at a time, so that the others have their turn. */
+#define READINGS_MAX 4
+/* Failed readings in a row after which a GPU is given up. */
+#define FAILURES_MAX 20
+
+static const bool is_milli[CT_PM_VALUE_CNT] = {
+#define opt_milli				 true
+#define opt_u64					 false
+#define VALUE(ID, id, form, unit, metrics, text) [CT_PM_##ID] = form,
+#include "ct_pm.def"
+#undef opt_milli
+#undef opt_u64
+};
+
+/* Values that are not plausible are left out. */
+static void put(struct ct_gpu *rec, enum ct_pm_value v, double x)
+{
+	if (!isfinite(x) || x < 0 || x > (is_milli[v] ? 101 : 1e15))
+		return;
+	rec->known |= 1ull << v;
+	rec->values[v] = (uint64_t)(is_milli[v] ? x * 1000 + 0.5 : x + 0.5);
+}
+
+/* Samples that are missing before this one. */
+static void count_gap(struct sampler *s, struct gpu *g, uint64_t start)
+{
+	uint64_t gap = g->last_end && start > g->last_end ? start - g->last_end : 0;
+
+	s->lost_cnt += (gap + s->interval_ns / 2) / s->interval_ns;
+}
+
+/* offset: the GPU's clock, which shows the time of day, less CLOCK_MONOTONIC. */
+static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offset, uint64_t cost)
+{
+	struct pm_sample t = {
+		.object = g->object, .data = s->data, .data_size = g->data_size, .index = i};
+	double x[CT_PM_VALUE_CNT] = {0};
+	struct pm_values v = {
+		.host = g->host,
+		.data = s->data,
+		.data_size = g->data_size,
+		.index = i,
+		.names = g->metrics,
+		.cnt = g->metric_cnt,
+		.values = x,
+	};
+	struct ct_gpu rec = record_of(g, CT_GPU_PM_SAMPLE);
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+
+	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t) || t.end <= t.start ||
+	    t.start < g->last_end) {
+		s->lost_cnt++;
+		return;
+	}
+	count_gap(s, g, t.start);
+	g->last_end = t.end;
+	if (CALL(s, ProfilerHostEvaluateToGpuValues, &v)) {
+		s->lost_cnt++;
+		return;
+	}
+	for (unsigned k = 0; k < g->metric_cnt; k++)
+		put(&rec, g->values[k], x[k]);
+	rec.rec.ts_ns = t.start - offset;
+	rec.end_ns = t.end - offset;
+	rec.cost_ns = cost + clock_ns(CLOCK_MONOTONIC) - begin;
+	send_record(s, &rec);
+}
+
+/* A full buffer keeps nothing more until sampling is started again. */
+static void start_again(struct sampler *s, struct gpu *g, int ret)
+{
+	struct pm_object p = {.object = g->object};
+
+	if (++g->failed_cnt == 1 && (!ret || ret == CUPTI_ERROR_OUT_OF_MEMORY))
+		send_missing(s, g, "samples were dropped: a buffer was full; use a lower rate");
+	else if (g->failed_cnt == 1)
+		send_missing(s, g, "%.120s (cuptiPmSamplingDecodeData: %d)", error_text(s, ret),
+			     ret);
+	CALL(s, PmSamplingStop, &p);
+	if (g->failed_cnt < FAILURES_MAX && start_gpu(s, g))
+		return;
+	send_missing(s, g, "sampling has ended");
+	stop_gpu(s, g);
+}
+
+/* Returns whether there may be more. */
+static bool read_once(struct sampler *s, struct gpu *g)
+{
+	struct pm_data_init init = {
+		.object = g->object, .data_size = g->data_size, .data = s->data};
+	struct pm_decode d = {.size = PM_DECODE_SZ,
+			      .object = g->object,
+			      .data = s->data,
+			      .data_size = g->data_size};
+	struct pm_info info = {.data = s->data, .data_size = g->data_size};
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC), cost;
+	int64_t offset = clock_ns(CLOCK_REALTIME) - begin;
+	int ret = CALL(s, PmSamplingCounterDataImageInitialize, &init);
+
+	if (!ret)
+		ret = CALL(s, PmSamplingDecodeData, &d);
+	if (!ret)
+		ret = CALL(s, PmSamplingGetCounterDataInfo, &info);
+	if (!ret) {
+		cost = (clock_ns(CLOCK_MONOTONIC) - begin) / (info.completed ?: 1);
+		for (size_t i = 0; i < info.completed; i++)
+			send_sample(s, g, i, offset, cost);
+	}
+	if (ret || d.overflow) {
+		start_again(s, g, ret);
+		return false;
+	}
+	g->failed_cnt = 0;
+	return d.stop == CUPTI_DECODE_STOP_COUNTER_DATA_FULL;
+}
+
+void read_gpu(struct sampler *s, struct gpu *g)
+{
+	for (int i = 0; i < READINGS_MAX && g->object && read_once(s, g); i++)
+		;
+}

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# takes: 40
+"""--gpu-metrics with a mock of CUPTI: its values, its refusals, and misbehaviour, which must do no harm."""
+import calendar
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+from helpers.jsonl import Trace
+from helpers.live import is_gone
+from helpers.pftrace import decoded
+from helpers.run import CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, until
+
+CUPTI = O + "/cupti/libcupti.so.13"
+# Runs until there are this many samples; at most 15 seconds.
+WAITS = """import sys, time
+path, op, wanted, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), time.monotonic() + 15
+while time.monotonic() < end:
+    with open(path, encoding="utf-8") as f:
+        if sum('"op":"%s"' % op in line for line in f) >= wanted:
+            break
+    time.sleep(0.01)
+"""
+
+
+def table():
+    """The rows of ct_pm.def: the values' names, and whether they are percentages."""
+    with open(os.path.dirname(TESTS) + "/include/ct_pm.def", encoding="utf-8") as f:
+        return re.findall(r'^VALUE\(\w+, (\w+), (\w+), "(.*?)",', f.read(), re.M)
+
+
+ROWS = table()
+
+
+class Sampled:
+    """A trace of a command that runs until there are enough lines."""
+
+    def __init__(self, tmp_path, says, *args, op="sample", wanted=40, hz=200, env=None):
+        path = tmp_path / "trace.jsonl"
+        self.ran = inside("-q", "--jsonl", path, f"--gpu-metrics={hz}", "--cupti", CUPTI, *args, "--", "python3", "-c", WAITS, path, op, str(wanted),
+                          env={"LD_LIBRARY_PATH": FAKE, "FAKE_CUPTI": says, **(env or {})})
+        assert self.ran.status == 0, self.ran
+        self.path, self.trace = path, Trace(path)
+        assert self.trace.accounts(drops=True)
+        self.lines = [e for e in self.trace.ev if e["type"] == "gpu_metrics"]
+        self.of = {op: [e for e in self.lines if e["op"] == op] for op in ("device", "sample", "missing")}
+        self.lost = self.trace.ev[-1]["drops"]["gpu_metrics"]
+
+    def by_gpu(self):
+        return [[s for s in self.of["sample"] if s["gpu"] == gpu] for gpu in (0, 1)]
+
+
+def wanted(sample, wall_ns):
+    """The mock's values of a sample that began then."""
+    interval = round(sample["duration_us"] * 1000)
+    k = round(wall_ns / interval)
+    return {name: (k * 7 + i * 13) % 100 + 0.125 if form == "opt_milli" else (k % 10 + 1) * 1000000 * (i + 1) for i, (name, form, _) in enumerate(ROWS)}
+
+
+def wall_of(trace, sample):
+    """Its start by the wall clock, in ns, from the header's time."""
+    head = trace.ev[0]
+    whole, fraction = re.match(r"(.*)\.(\d{9})Z", head["wall_time"]).groups()
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(fraction) + round(sample["ts"] * 1e6)
+
+
+def test_values(tmp_path):
+    """Samples must have CUPTI's values, each at its time, and each GPU one line of its own."""
+    t = Sampled(tmp_path, "")
+    assert [(d["gpu"], d["uuid"][:12], d["pci"], d["model"], d["interval_us"]) for d in t.of["device"]] == \
+        [(0, "GPU-fa4ec0d0", "0000:01:00.0", "Mock GPU", 5000), (1, "GPU-fa4ec0d1", "0000:02:00.0", "Mock GPU", 5000)]
+    assert not t.of["missing"] and not t.lost and not t.ran.err
+    for samples in t.by_gpu():
+        assert len(samples) >= 15
+        for s in samples:
+            assert s["duration_us"] == 5000 and s["cost_us"] > 0
+            # The wall clock may be set while the trace runs; it is read again at each reading.
+            assert {k: s[k] for k, _, _ in ROWS} == wanted(s, wall_of(t.trace, s))
+        for a, b in zip(samples, samples[1:]):
+            assert abs(b["ts"] - a["ts"] - 5) < 0.1
+
+
+@pytest.mark.parametrize("word,why", [
+    ("pm-busy", r"another profiler uses the counters: .* \(cuptiPmSamplingGetCounterAvailability: 26\)"),
+    ("pm-rights", r"run cudatrace as root or with CAP_PERFMON, .* \(cuptiPmSamplingEnable: 35\)"),
+    ("pm-unsupported", r"CUPTI does not support it on this GPU \(cuptiPmSamplingEnable: 27\)"),
+    ("pm-passes", r"CUPTI does not support it on this GPU \(cuptiPmSamplingSetConfig: 27\)"),
+    ("pm-vgpu", r"the host of this virtual GPU does not allow profiling \(cuptiPmSamplingEnable: 40\)"),
+])
+def test_refused(tmp_path, word, why):
+    """A refusal must be one line and one event for each GPU, and the command must run."""
+    t = Sampled(tmp_path, word, op="missing", wanted=2)
+    assert [m["gpu"] for m in t.of["missing"]] == [0, 1] and not t.of["sample"] and not t.of["device"]
+    for gpu, line in enumerate(t.ran.err.splitlines()):
+        assert re.fullmatch(rf"cudatrace: warning: --gpu-metrics: GPU {gpu}: {why}: these samples are missing", line)
+    assert all(re.fullmatch(why, m["why"]) for m in t.of["missing"])
+
+
+def test_metrics_that_do_not_fit(tmp_path):
+    """Metrics that the GPU lacks, or that need another pass, must be named and left out; the others must have their values."""
+    t = Sampled(tmp_path, "pm-two")
+    names = {"nvlink_rx", "nvlink_tx", "l1_hit_rate"}
+    assert [m["why"] for m in t.of["missing"]] == ["not counted by this GPU, or not together with the others: nvlink_rx, nvlink_tx, l1_hit_rate"] * 2
+    for s in t.of["sample"]:
+        assert {k: s[k] for k, _, _ in ROWS if k in s} == {k: v for k, v in wanted(s, wall_of(t.trace, s)).items() if k not in names}
+
+
+def test_no_trigger_by_time(tmp_path):
+    assert len(Sampled(tmp_path, "pm-sysclk").of["sample"]) >= 40
+
+
+def test_losses(tmp_path):
+    """Samples that are missing, cannot be evaluated, or are dropped by a full buffer must be counted, and sampling must go on."""
+    for word in ("pm-gaps", "pm-eval"):
+        t = Sampled(tmp_path, word, wanted=120)
+        for samples in t.by_gpu():
+            seen = {round(wall_of(t.trace, s) / 5e6) for s in samples}
+            assert not any(k % 10 == 3 for k in seen)
+        missing = sum(sum(k % 10 == 3 for k in range(min(seen), max(seen))) for seen in
+                      ({round(wall_of(t.trace, s) / 5e6) for s in samples} for samples in t.by_gpu()))
+        # The last sample of all may be one that is missing.
+        assert missing <= t.lost <= missing + 4, word
+        assert f"the trace is incomplete, missing: {t.lost} samples of hardware counters" in t.ran.err
+    for word in ("pm-full", "pm-overflow"):
+        t = Sampled(tmp_path, word, wanted=120)
+        assert [m["why"] for m in t.of["missing"]] == ["samples were dropped: a buffer was full; use a lower rate"] * 2
+        assert (t.lost > 0) == (word == "pm-full")
+        for samples in t.by_gpu():
+            spans = sum(round(b["ts"] - a["ts"] - 5) // 5 for a, b in zip(samples, samples[1:]))
+            assert spans == t.lost / 2 if word == "pm-full" else spans == 0
+
+
+def test_ends_after_failures(tmp_path):
+    """A GPU that cannot be read is given up, with the reason."""
+    t = Sampled(tmp_path, "pm-error", op="missing", wanted=4)
+    assert [m["why"] for m in t.of["missing"] if m["gpu"] == 0] == ["an unknown error (cuptiPmSamplingDecodeData: 999)", "sampling has ended"]
+
+
+def test_impossible_values(tmp_path):
+    """Percentages above 100 or that are not numbers must be left out."""
+    for s in Sampled(tmp_path, "pm-impossible").of["sample"]:
+        assert [k for k, _, _ in ROWS if k in s] == [k for k, form, _ in ROWS if form == "opt_u64"]
+
+
+def test_crash(tmp_path):
+    """A crash of CUPTI must end the samples with one line, and nothing else."""
+    path = tmp_path / "trace.jsonl"
+    ran = inside("-q", "--jsonl", path, "--gpu-metrics", "--cupti", CUPTI, "--", "sleep", "1.5", env={"LD_LIBRARY_PATH": FAKE, "FAKE_CUPTI": "pm-crash"})
+    assert ran.status == 0 and ran.err == "cudatrace: warning: --gpu-metrics: cudatrace-pm was ended by signal 11: there are no more samples\n"
+    assert Trace(path).accounts()
+
+
+def test_hang(tmp_path):
+    """A CUPTI that never responds must not delay the end."""
+    path, begin = tmp_path / "trace.jsonl", time.monotonic()
+    ran = inside("-q", "--jsonl", path, "--gpu-metrics", "--cupti", CUPTI, "--", "sleep", "0.5", env={"LD_LIBRARY_PATH": FAKE, "FAKE_CUPTI": "pm-hang"})
+    assert ran.status == 0 and Trace(path).accounts() and time.monotonic() - begin < 8
+
+
+def test_libraries(tmp_path):
+    """A library that is not there, or not CUPTI's, must be one line."""
+    for path, why in [(tmp_path / "none.so", "--cupti: No such file or directory"), (O + "/cupti/libnvperf_host.so", "this libcupti has no cuptiProfilerInitialize: .*")]:
+        ran = inside("-q", "--jsonl", "/dev/null", "--gpu-metrics", "--cupti", path, "--", "true", env={"LD_LIBRARY_PATH": FAKE})
+        assert ran.status == 0 and re.fullmatch(f"cudatrace: warning: --gpu-metrics: {why}: these samples are missing\n", ran.err)
+
+
+def test_found_beside_the_command(tmp_path):
+    """Without --cupti, that of the command's Python must be used."""
+    (tmp_path / "bin").mkdir()
+    folder = tmp_path / "lib/python3.12/site-packages/nvidia/cu13/lib"
+    folder.mkdir(parents=True)
+    shutil.copy(CUPTI, folder)
+    shutil.copy("/bin/sleep", tmp_path / "bin/sleep")
+    for command, path in (("bin/sleep", os.environ["PATH"]), ("sleep", f"{tmp_path}/bin:{os.environ['PATH']}")):
+        out = tmp_path / "t.jsonl"
+        ran = inside("-q", "--jsonl", out, "--gpu-metrics", "--", command, "0.4", env={"LD_LIBRARY_PATH": FAKE, "PATH": path}, cwd=tmp_path)
+        assert ran.status == 0 and not ran.err
+        assert sum(e["type"] == "gpu_metrics" and e["op"] == "sample" for e in Trace(out).ev) > 20
+
+
+def test_options():
+    for hz in ("0", "10001", "fast"):
+        ran = cudatrace(f"--gpu-metrics={hz}", "--", "true")
+        assert ran.status == 2 and f"--gpu-metrics={hz}: not a rate; give samples per second from 1 to 10000, as in --gpu-metrics=1000" in ran.err
+    ran = cudatrace("--gpu-metrics", "--stalls", "--", "true")
+    assert ran.status == 2 and "--stalls and --gpu-metrics use the same counters of the GPU: give one of them" in ran.err
+
+
+def helpers_of(pid):
+    children = subprocess.run(["pgrep", "-P", str(pid), "-x", "cudatrace-pm"], capture_output=True, text=True, check=False).stdout
+    return [int(p) for p in children.split()]
+
+
+@pytest.mark.parametrize("says", ["", "pm-hang"])
+def test_killed(tmp_path, says):
+    """If the tracer is killed, the process must end, even if CUPTI hangs."""
+    path = tmp_path / "t.jsonl"
+    p = subprocess.Popen([*INSIDE, CUDATRACE, "--probe=inject", "-q", "--jsonl", path, "--gpu-metrics", "--cupti", CUPTI, "--", "sleep", "60"],
+                         env={**os.environ, "LD_LIBRARY_PATH": FAKE, "FAKE_CUPTI": says})
+    until(lambda: path.exists() and '"op":"sample"' in path.read_text())
+    (helper,) = helpers_of(p.pid)
+    commands = subprocess.run(["pgrep", "-P", str(p.pid), "-x", "sleep"], capture_output=True, text=True, check=False).stdout.split()
+    p.kill()
+    p.wait()
+    until(lambda: is_gone(helper))
+    for c in commands:
+        os.kill(int(c), 15)
+
+
+def test_timelines(tmp_path):
+    """Each value of a sample must be a counter at its time."""
+    chrome, pf = tmp_path / "c.json", tmp_path / "p.pftrace"
+    t = Sampled(tmp_path, "", "--chrome", chrome, "--perfetto", pf)
+    events = json.loads(chrome.read_text())
+    counters = [e for e in events if e["ph"] == "C" and e["name"].startswith("GPU ") and " hardware: " in e["name"]]
+    sm = sorted((round(e["ts"]), *e["args"].values()) for e in counters if e["name"] == "GPU 0 hardware: SMs active")
+    assert sm == sorted((round(s["ts"] * 1000), s["sm_active"]) for s in t.by_gpu()[0])
+    assert len({e["name"] for e in counters}) == 2 * 14
+    assert not [e for e in events if e.get("cat") == "gpu_metrics" and e["args"].get("op") == "sample"]
+    assert "GPU 1 hardware: DRAM read" in {name for _, name, _, _ in decoded(str(pf)).counters}
