@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# takes: 40
+# takes: 25
 """--gpu-metrics with a mock of CUPTI: its values, its refusals, and misbehaviour, which must do no harm."""
 import calendar
 import json
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -14,6 +15,9 @@ from helpers.jsonl import Trace
 from helpers.live import is_gone
 from helpers.pftrace import decoded
 from helpers.run import CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, until
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/oracle")
+import counters as oracle  # noqa: E402
 
 CUPTI = O + "/cupti/libcupti.so.13"
 # Runs until there are this many samples; at most 15 seconds.
@@ -222,3 +226,113 @@ def test_timelines(tmp_path):
     assert len({e["name"] for e in counters}) == 2 * 14
     assert not [e for e in events if e.get("cat") == "gpu_metrics" and e["args"].get("op") == "sample"]
     assert "GPU 1 hardware: DRAM read" in {name for _, name, _, _ in decoded(str(pf)).counters}
+
+
+def report_of(path):
+    ran = cudatrace("report", "--format=json", "--section=gpu_metrics", path)
+    assert ran.status == 0, ran
+    return json.loads(ran.out)
+
+
+def test_report(tmp_path):
+    """Sums by GPU and by kernel must be those of a second computation: of traces made at random, and of a program."""
+    attributed = 0
+    # The last is longer than what the report keeps at a time.
+    for seed in range(7):
+        lines = oracle.made(seed, 400 if seed < 6 else 40000)
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+        report = report_of(path)
+        assert oracle.check(lines, report) == [], seed
+        attributed += sum(g["attributed"] for g in report["gpu_metrics"]["gpus"])
+        assert report["gpu_metrics"]["kernels"]
+    assert attributed > 500
+    path = tmp_path / "program.jsonl"
+    ran = inside("-q", "--jsonl", path, "--gpu-time=nodes", "--gpu-metrics=1000", "--cupti", CUPTI, "--", f"{FAKE}/sample", "--tokens", "2", "--quiet",
+                 env={"LD_LIBRARY_PATH": FAKE, "FAKE_KERNEL_US": "3000"})
+    lines = [json.loads(x) for x in path.read_text().splitlines()]
+    assert ran.status == 0 and oracle.check(lines, report_of(path)) == []
+    text = cudatrace("report", "--section=gpu_metrics", "--width", "120", path).out
+    assert "\nHardware counters: " in text and "matmul(float const*" in text and "0 Mock GPU" in text
+
+
+def test_report_without_gpu_time(tmp_path):
+    """Without executions there are the GPUs alone."""
+    t = Sampled(tmp_path, "")
+    r = report_of(t.path)["gpu_metrics"]
+    assert oracle.check([t.trace.ev[0], *t.trace.ev[1:]], {"gpu_metrics": r}) == [] and not r["kernels"]
+
+
+def test_declarations(tmp_path):
+    """Our declarations must match CUPTI's headers, if installed."""
+    include = next((d for d in ("/usr/local/cuda/include", "/usr/local/cuda-13.0/include") if os.path.exists(d + "/cupti_pmsampling.h")), None)
+    if not include:
+        pytest.skip("no CUPTI headers")
+    source = """
+#include <stdbool.h>
+#include <stddef.h>
+#include <cupti_result.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+#include <cupti_profiler_host.h>
+#include <cupti_pmsampling.h>
+#define SAME(a, b) _Static_assert((a) == (b), #a)
+_Static_assert(CUPTI_SUCCESS == 0 && CUPTI_ERROR_INVALID_PARAMETER == 1 && CUPTI_ERROR_OUT_OF_MEMORY == 8 && CUPTI_ERROR_HARDWARE_BUSY == 26 &&
+    CUPTI_ERROR_NOT_SUPPORTED == 27 && CUPTI_ERROR_INSUFFICIENT_PRIVILEGES == 35 && CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES == 40 &&
+    CUPTI_ERROR_UNKNOWN == 999 && CUPTI_PROFILER_TYPE_PM_SAMPLING == 1, "numbers");
+#define CUPTI_SUCCESS OURS_0
+#define CUPTI_ERROR_INVALID_PARAMETER OURS_1
+#define CUPTI_ERROR_OUT_OF_MEMORY OURS_8
+#define CUPTI_ERROR_HARDWARE_BUSY OURS_26
+#define CUPTI_ERROR_NOT_SUPPORTED OURS_27
+#define CUPTI_ERROR_INSUFFICIENT_PRIVILEGES OURS_35
+#define CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES OURS_40
+#define CUPTI_ERROR_UNKNOWN OURS_999
+#define CUPTI_PROFILER_TYPE_PM_SAMPLING OURS_TYPE
+#include "cupti_pm.h"
+SAME(CUPTI_TRIGGER_GPU_SYSCLK_INTERVAL, CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL); SAME(CUPTI_TRIGGER_GPU_TIME_INTERVAL, CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL);
+SAME(CUPTI_APPEND_KEEP_OLDEST, CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST);
+SAME(CUPTI_DECODE_STOP_COUNTER_DATA_FULL, CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL);
+#define EACH(theirs, ours) SAME(theirs##_Params_STRUCT_SIZE, sizeof(struct ours))
+#define AT(theirs, member, ours, own) SAME(offsetof(theirs##_Params, member), offsetof(struct ours, own))
+EACH(CUpti_Profiler_Initialize, pm_initialize); EACH(CUpti_Device_GetChipName, pm_chip); AT(CUpti_Device_GetChipName, pChipName, pm_chip, name);
+EACH(CUpti_PmSampling_GetCounterAvailability, pm_availability); AT(CUpti_PmSampling_GetCounterAvailability, pCounterAvailabilityImage, pm_availability, image);
+EACH(CUpti_Profiler_Host_Initialize, pm_host); AT(CUpti_Profiler_Host_Initialize, pCounterAvailabilityImage, pm_host, availability);
+AT(CUpti_Profiler_Host_Initialize, pHostObject, pm_host, host); EACH(CUpti_Profiler_Host_Deinitialize, pm_host_end);
+EACH(CUpti_Profiler_Host_ConfigAddMetrics, pm_metrics); AT(CUpti_Profiler_Host_ConfigAddMetrics, ppMetricNames, pm_metrics, names);
+EACH(CUpti_Profiler_Host_GetConfigImageSize, pm_config_size); EACH(CUpti_Profiler_Host_GetConfigImage, pm_config);
+AT(CUpti_Profiler_Host_GetConfigImage, pConfigImage, pm_config, config); EACH(CUpti_Profiler_Host_GetNumOfPasses, pm_passes);
+AT(CUpti_Profiler_Host_GetNumOfPasses, numOfPasses, pm_passes, passes); EACH(CUpti_PmSampling_Enable, pm_enable); AT(CUpti_PmSampling_Enable, pPmSamplingObject, pm_enable, object);
+EACH(CUpti_PmSampling_Start, pm_object); EACH(CUpti_PmSampling_Stop, pm_object); EACH(CUpti_PmSampling_Disable, pm_object);
+EACH(CUpti_PmSampling_SetConfig, pm_set_config); AT(CUpti_PmSampling_SetConfig, pConfig, pm_set_config, config);
+AT(CUpti_PmSampling_SetConfig, hardwareBufferSize, pm_set_config, buffer_size); AT(CUpti_PmSampling_SetConfig, samplingInterval, pm_set_config, interval);
+AT(CUpti_PmSampling_SetConfig, triggerMode, pm_set_config, trigger); AT(CUpti_PmSampling_SetConfig, hwBufferAppendMode, pm_set_config, append);
+EACH(CUpti_PmSampling_GetCounterDataSize, pm_data_size); AT(CUpti_PmSampling_GetCounterDataSize, maxSamples, pm_data_size, samples);
+AT(CUpti_PmSampling_GetCounterDataSize, counterDataSize, pm_data_size, data_size); EACH(CUpti_PmSampling_CounterDataImage_Initialize, pm_data_init);
+AT(CUpti_PmSampling_CounterDataImage_Initialize, pCounterData, pm_data_init, data); SAME(CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE, PM_DECODE_SZ);
+AT(CUpti_PmSampling_DecodeData, pCounterDataImage, pm_decode, data); AT(CUpti_PmSampling_DecodeData, decodeStopReason, pm_decode, stop);
+AT(CUpti_PmSampling_DecodeData, overflow, pm_decode, overflow); EACH(CUpti_PmSampling_GetCounterDataInfo, pm_info);
+AT(CUpti_PmSampling_GetCounterDataInfo, numCompletedSamples, pm_info, completed); EACH(CUpti_PmSampling_CounterData_GetSampleInfo, pm_sample);
+AT(CUpti_PmSampling_CounterData_GetSampleInfo, sampleIndex, pm_sample, index); AT(CUpti_PmSampling_CounterData_GetSampleInfo, endTimestamp, pm_sample, end);
+EACH(CUpti_Profiler_Host_EvaluateToGpuValues, pm_values); AT(CUpti_Profiler_Host_EvaluateToGpuValues, rangeIndex, pm_values, index);
+AT(CUpti_Profiler_Host_EvaluateToGpuValues, ppMetricNames, pm_values, names); AT(CUpti_Profiler_Host_EvaluateToGpuValues, pMetricValues, pm_values, values);
+"""
+    # One header is for C++ and includes <string>.
+    (tmp_path / "string").write_text("")
+    ran = subprocess.run(["gcc", "-fsyntax-only", "-I" + str(tmp_path), "-I" + include, "-I" + os.path.dirname(TESTS) + "/pm", "-x", "c", "-"], input=source, text=True,
+                         capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stderr[:2000]
+
+
+def test_metrics():
+    """Each chip must count the chosen metrics in one pass. CUPTI knows that without a GPU, if it is installed."""
+    library = next((p for p in ("/usr/local/cuda/lib64/libcupti.so.13", "/usr/local/cuda/lib/libcupti.so.13", "/usr/local/cuda-13.0/lib/libcupti.so.13") if os.path.exists(p)), None)
+    if not library:
+        pytest.skip("no CUPTI")
+    ran = subprocess.run([sys.executable, TESTS + "/helpers/passes.py", library], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran
+    chosen = json.loads(ran.stdout)
+    essential = ["gr_active", "sm_active", "dram_read", "dram_write", "inst_executed", "l2_active", "pcie_read", "pcie_write"]
+    for chip, names in chosen.items():
+        assert set(essential) <= set(names), chip
+    assert [len(chosen[chip]) for chip in ("GH100", "GB100", "GA100", "GA102", "AD102", "GB202")] == [16, 16, 13, 14, 12, 11]

@@ -517,7 +517,7 @@ def test_sections():
     assert set(report(GOLDEN, "--map")) == set(report(GOLDEN, "--section=map")) and "kernels" not in report(GOLDEN, "--serving")
     assert {"verdict", "failures", "findings", "kernels", "map"} <= set(names())
     for name in names():
-        assert name in r or name in ("ranges", "operators", "allocator", "gemms", "roofline", "stalls", "gpu_stats", "serving", "energy", "network"), name
+        assert name in r or name in ("ranges", "operators", "allocator", "gemms", "roofline", "stalls", "gpu_stats", "gpu_metrics", "serving", "energy", "network"), name
         text = short(GOLDEN, f"--section={name}")
         # A section without data must not print nothing.
         assert name == "map" or text in full or text.startswith((f"\n{name}: nothing in this trace; it shows ", f"\n{name}: not recorded (")), name
