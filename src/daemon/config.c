@@ -79,6 +79,7 @@ static const struct key keys[] = {
 	NUM("gpu_stats.interval", KEY_TIME, gpu_stats.interval_ns, "0",
 	    GPU_STATS_MIN_MS * 1000000ull, true),
 	KEY("gpu_stats.dcgm", KEY_BOOL, gpu_stats.dcgm, "true"),
+	NUM("gpu_metrics.rate", KEY_COUNT, gpu_metrics.rate, "0", 1, true),
 	NUM("profiles.interval", KEY_TIME, profiles.interval_ns, "0", 1000000000, true),
 	KEY("profiles.files", KEY_BOOL, profiles.files, "true"),
 	KEY("profiles.native", KEY_BOOL, profiles.native, "true"),
@@ -352,9 +353,6 @@ bool config__set(struct config *c, const char *assignment, struct config_errors 
 		config_set_value(c, config_find_key(path), eq + 1, &at);
 	else
 		config_unknown_key(path, &at);
-	if (c->gpu_stats.interval_ns > GPU_STATS_MAX_MS * 1000000ull)
-		config_wrong(&at, "gpu_stats.interval must be at most %ds",
-			     GPU_STATS_MAX_MS / 1000);
 	return errors->cnt == before;
 }
 
@@ -397,6 +395,11 @@ bool config__check(const struct config *c, const char *name, struct config_error
 		check_dump_fits(c, &at);
 	if (c->dossier.per_hour > DOSSIERS_HOUR_MAX)
 		config_wrong(&at, "dossier.per_hour must be at most %d", DOSSIERS_HOUR_MAX);
+	if (c->gpu_stats.interval_ns > GPU_STATS_MAX_MS * 1000000ull)
+		config_wrong(&at, "gpu_stats.interval must be at most %ds",
+			     GPU_STATS_MAX_MS / 1000);
+	if (c->gpu_metrics.rate > GPU_METRICS_MAX_HZ)
+		config_wrong(&at, "gpu_metrics.rate must be at most %d", GPU_METRICS_MAX_HZ);
 	if (c->trace.buffer_size & (c->trace.buffer_size - 1))
 		config_wrong(&at, "trace.buffer_size must be a power of two, as in 8M");
 	if (c->trace.gpu_burst && !c->trace.inject)

@@ -77,6 +77,9 @@ struct config {
 		bool dcgm;
 	} gpu_stats;
 	struct {
+		uint64_t rate; /* Hz; 0: none */
+	} gpu_metrics;
+	struct {
 		uint64_t interval_ns; /* 0: none */
 		bool files, native;
 		char *iterations; /* function or glob; "": none */

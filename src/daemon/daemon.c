@@ -340,6 +340,7 @@ static int open_tracer(struct daemon *d)
 		.cupti = *d->cfg->trace.cupti ? d->cfg->trace.cupti : NULL,
 		.gpu_ctxsw = d->cfg->trace.gpu_ctxsw ? GPU_CTXSW_ON : GPU_CTXSW_OFF,
 		.gpu_stats_ms = d->cfg->gpu_stats.interval_ns / 1000000,
+		.gpu_metrics_hz = d->cfg->gpu_metrics.rate,
 		.fn = daemon__event,
 		.on_use = daemon__use,
 		.on_reuse = daemon__forget_fn,

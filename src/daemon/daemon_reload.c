@@ -50,9 +50,9 @@ struct config *daemon_config(const struct daemon_opts *o, struct config_errors *
  * files.on_rotate starts before the sandbox forbids it. */
 static bool takes_restart(const struct daemon *d, const char *key)
 {
-	static const char *const made_once[] = {"trace.",   "metrics.max_", "gpu_stats.interval",
-						"otlp.",    "ctl.socket",   "files.format_threads",
-						"profiles."};
+	static const char *const made_once[] = {
+		"trace.", "metrics.max_", "gpu_stats.interval",	  "gpu_metrics.",
+		"otlp.",  "ctl.socket",	  "files.format_threads", "profiles."};
 
 	if (!strcmp(key, "otlp.slow_call") || !strcmp(key, "otlp.iterations") ||
 	    !strcmp(key, "profiles.files"))

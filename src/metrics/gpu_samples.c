@@ -90,3 +90,38 @@ bool gpu_sample_is_fresh(const struct gpu_sample *g, uint64_t now)
 {
 	return g->last_ns && (now < g->last_ns || now - g->last_ns < FRESH_NS);
 }
+
+static struct gpu_hardware *find_hardware(struct gpu_samples *s, uint64_t gpu)
+{
+	struct gpu_hardware *h;
+
+	for (unsigned i = 0; i < s->hardware_cnt; i++)
+		if (s->hardware[i].gpu_id == gpu)
+			return &s->hardware[i];
+	if (s->hardware_cnt == GPU_SAMPLES_MAX)
+		return NULL;
+	h = &s->hardware[s->hardware_cnt++];
+	h->gpu_id = gpu;
+	snprintf(h->gpu, sizeof(h->gpu), "%" PRIu64, gpu);
+	return h;
+}
+
+void gpu_samples__hardware(struct gpu_samples *s, const struct trace_event *ev)
+{
+	const struct event_gpu_metrics *x = &ev->gpu_metrics;
+	double seconds = (ev->end_ns - ev->start_ns) / 1e9;
+	struct gpu_hardware *h;
+
+	if (!x->gpu.known || strcmp(ev->op, "sample"))
+		return;
+	h = find_hardware(s, x->gpu.v);
+	if (!h)
+		return;
+	copy(h->uuid, sizeof(h->uuid), x->uuid);
+#define VALUE(ID, id, form, unit, metrics, text)                                                   \
+	h->sums[CT_PM_##ID] += x->id.v * seconds;                                                  \
+	h->known |= (uint64_t)x->id.known << CT_PM_##ID;
+#include "ct_pm.def"
+	h->sampled_ns += ev->end_ns - ev->start_ns;
+	h->cost_ns += x->cost_us.v;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The last sample of each GPU (gpu_stats.interval), and the part of each target in it. */
+/* The last sample of each GPU (gpu_stats.interval), and the part of each target in it; sums of
+ * hardware counters. */
 #ifndef METRICS_GPU_SAMPLES_H
 #define METRICS_GPU_SAMPLES_H
 
@@ -24,9 +25,20 @@ struct gpu_sample {
 	double idle_joules;    /* what no target has */
 };
 
+/* Sums of a GPU's hardware counters (gpu_metrics.rate). */
+struct gpu_hardware {
+	uint64_t gpu_id;
+	char gpu[24], uuid[64]; /* labels */
+	uint64_t known;
+	double sums[CT_PM_VALUE_CNT]; /* of each value times the time of its samples, in seconds */
+	uint64_t sampled_ns, cost_ns;
+};
+
 struct gpu_samples {
 	struct gpu_sample of[GPU_SAMPLES_MAX];
 	unsigned cnt;
+	struct gpu_hardware hardware[GPU_SAMPLES_MAX];
+	unsigned hardware_cnt;
 };
 
 /* One GPU's share used by the target's processes: in the last sample, and in the one that is being
@@ -39,6 +51,8 @@ struct target_gpu {
 
 /* Stores an EVENT_GPU_STATS and returns its GPU; NULL: it has none, or the limit was reached. */
 struct gpu_sample *gpu_samples__event(struct gpu_samples *s, const struct trace_event *ev);
+/* Adds an EVENT_GPU_METRICS. */
+void gpu_samples__hardware(struct gpu_samples *s, const struct trace_event *ev);
 /* Returns whether its last sample is recent. */
 bool gpu_sample_is_fresh(const struct gpu_sample *g, uint64_t now);
 

@@ -302,6 +302,8 @@ void metrics__event(struct metrics *m, struct metrics_target *t, const struct tr
 		on_xid(m, ev);
 	else if (ev->kind == EVENT_GPU_STATS)
 		on_gpu_stats(m, t, ev);
+	else if (ev->kind == EVENT_GPU_METRICS)
+		gpu_samples__hardware(&m->gpus, ev);
 	else if (t && ev->kind == EVENT_CALL && ev->fn)
 		on_call(m, t, ev);
 	else if (t && ev->kind == EVENT_DRIVER)

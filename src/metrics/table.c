@@ -239,6 +239,55 @@ static void gpu_sampling_points(POINTS)
 }
 #define gpu_samples_points gpu_sampling_points
 
+static const struct {
+	enum ct_pm_value value;
+	const char *what;
+} activities[] =
+	{
+		{CT_PM_GR_ACTIVE, "engine"},	 {CT_PM_SM_ACTIVE, "sm"},
+		{CT_PM_TENSOR_ACTIVE, "tensor"}, {CT_PM_DRAM_ACTIVE, "dram"},
+		{CT_PM_INST_EXECUTED, "issue"},	 {CT_PM_SM_OCCUPANCY, "warps"},
+		{CT_PM_L2_ACTIVE, "l2"},
+},
+  traffic[] = {
+	  {CT_PM_DRAM_READ, "dram_read"}, {CT_PM_DRAM_WRITE, "dram_write"},
+	  {CT_PM_PCIE_READ, "pcie_read"}, {CT_PM_PCIE_WRITE, "pcie_write"},
+	  {CT_PM_NVLINK_RX, "nvlink_rx"}, {CT_PM_NVLINK_TX, "nvlink_tx"},
+};
+#define EACH_HARDWARE(h)                                                                           \
+	for (const struct gpu_hardware *h = m->gpus.hardware;                                      \
+	     h < m->gpus.hardware + m->gpus.hardware_cnt; h++)
+
+static void gpu_active_points(POINTS)
+{
+	EACH_HARDWARE(h)
+	for (unsigned i = 0; i < sizeof(activities) / sizeof(*activities); i++)
+		if (h->known >> activities[i].value & 1)
+			PUT({h->gpu, h->uuid, activities[i].what},
+			    .seconds = h->sums[activities[i].value] / 1e5);
+}
+
+static void gpu_traffic_points(POINTS)
+{
+	EACH_HARDWARE(h)
+	for (unsigned i = 0; i < sizeof(traffic) / sizeof(*traffic); i++)
+		if (h->known >> traffic[i].value & 1)
+			PUT({h->gpu, h->uuid, traffic[i].what},
+			    .number = h->sums[traffic[i].value]);
+}
+
+static void gpu_active_sampled_points(POINTS)
+{
+	EACH_HARDWARE(h)
+	PUT({h->gpu, h->uuid}, .seconds = h->sampled_ns / 1e9);
+}
+
+static void gpu_active_sampling_points(POINTS)
+{
+	EACH_HARDWARE(h)
+	PUT({h->gpu, h->uuid}, .seconds = h->cost_ns / 1e9);
+}
+
 static void gpu_memory_used_points(POINTS)
 {
 	for (const struct target_gpu *x = t->gpus; x < t->gpus + t->gpu_cnt; x++)

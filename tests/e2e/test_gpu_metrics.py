@@ -6,15 +6,17 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 from helpers.jsonl import Trace
 from helpers.live import is_gone
 from helpers.pftrace import decoded
-from helpers.run import CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, until
+from helpers.run import CUDATRACE, FAKE, INSIDE, O, TESTS, cudatrace, inside, needs_tracing, until
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/oracle")
 import counters as oracle  # noqa: E402
@@ -261,6 +263,44 @@ def test_report_without_gpu_time(tmp_path):
     t = Sampled(tmp_path, "")
     r = report_of(t.path)["gpu_metrics"]
     assert oracle.check([t.trace.ev[0], *t.trace.ev[1:]], {"gpu_metrics": r}) == [] and not r["kernels"]
+
+
+def test_daemon(tmp_path):
+    """The daemon must add up activity and traffic over the sampled time."""
+    needs_tracing()
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        at = "127.0.0.1:%d" % sock.getsockname()[1]
+    sets = {"files.directory": tmp_path / "files", "ctl.socket": tmp_path / "sock", "metrics.listen": at, "gpu_metrics.rate": "200", "trace.cupti": CUPTI}
+    p = subprocess.Popen([CUDATRACE, "daemon", "--config", "/dev/null", "--libcuda", FAKE + "/libcuda.so.1", *(w for k, v in sets.items() for w in ("--set", f"{k}={v}"))],
+                         stderr=subprocess.PIPE, text=True, env={**os.environ, "LD_LIBRARY_PATH": FAKE})
+
+    def metrics():
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://{at}/metrics", timeout=5) as f:
+                return {name: float(value) for name, value in re.findall(r"^(cudatrace_gpu_[^ ]*) (.*)$", f.read().decode(), re.M)}
+        except OSError:
+            return {}
+
+    def of(text, name, gpu, what=None):
+        labels = f'gpu="{gpu}",UUID="GPU-fa4ec0d{gpu}-0001-0203-0405-060708090a00"' + (f',what="{what}"' if what else "")
+        return text[f"cudatrace_gpu_{name}{{{labels}}}"]
+    try:
+        until(lambda: metrics().get('cudatrace_gpu_active_sampled_seconds_total{gpu="1",UUID="GPU-fa4ec0d1-0001-0203-0405-060708090a00"}', 0) > 3, 20)
+        text = metrics()
+        for gpu in (0, 1):
+            seconds = of(text, "active_sampled_seconds_total", gpu)
+            # The mock's percentages have a mean of 49.625, its rates of 5.5 million times the number of the row.
+            for what in ("engine", "sm", "tensor", "dram", "issue", "warps", "l2"):
+                assert of(text, "active_seconds_total", gpu, what) == pytest.approx(0.49625 * seconds, rel=0.05), what
+            for what in ("dram_read", "dram_write", "pcie_read", "pcie_write", "nvlink_rx", "nvlink_tx"):
+                row = [name for name, _, _ in ROWS].index(what)
+                assert of(text, "traffic_bytes_total", gpu, what) == pytest.approx(5.5e6 * (row + 1) * seconds, rel=0.05), what
+            assert 0 < of(text, "active_sampling_seconds_total", gpu) < seconds
+    finally:
+        p.terminate()
+        said = p.communicate(timeout=20)[1]
+    assert p.returncode == 0, said
 
 
 def test_declarations(tmp_path):

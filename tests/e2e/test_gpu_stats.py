@@ -381,10 +381,15 @@ def test_daemon(tmp_path):
     assert p.returncode == 0, said
 
 
-def test_daemon_config():
-    for value, why in [("10ms", "gpu_stats.interval"), ("2m", "gpu_stats.interval must be at most 60s")]:
-        ran = cudatrace("daemon", "--check-config", "--config", "/dev/null", "--set", f"gpu_stats.interval={value}")
-        assert ran.status and why in ran.err + ran.out
+def test_daemon_config(tmp_path):
+    """The limits apply to the file and to --set."""
+    file = tmp_path / "d.yaml"
+    for key, value, why in [("gpu_stats.interval", "10ms", "gpu_stats.interval"), ("gpu_stats.interval", "2m", "gpu_stats.interval must be at most 60s"),
+                            ("gpu_metrics.rate", "10001", "gpu_metrics.rate must be at most 10000")]:
+        file.write_text("{}:\n  {}: {}\n".format(*key.split("."), value))
+        for how in (["--config", "/dev/null", "--set", f"{key}={value}"], ["--config", file]):
+            ran = cudatrace("daemon", "--check-config", *how)
+            assert ran.status and why in ran.err + ran.out, how
 
 
 def test_static(tmp_path):

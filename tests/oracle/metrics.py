@@ -11,7 +11,7 @@ import oracle
 import summary
 
 NOT_RECOMPUTED = {
-    r"DCGM_\w+|cudatrace_gpu_(memory_used_bytes|utilization|throttled_seconds_total|samples_total|sampling_seconds_total|energy_joules_total|idle_energy_joules_total)": "NVML: suite gpu_stats",
+    r"DCGM_\w+|cudatrace_gpu_(active_seconds_total|active_sampled_seconds_total|active_sampling_seconds_total|traffic_bytes_total|memory_used_bytes|utilization|throttled_seconds_total|samples_total|sampling_seconds_total|energy_joules_total|idle_energy_joules_total)": "NVML: suite gpu_stats",
     r"cudatrace_(ioctls?|ioctl_seconds|gpu_resident_seconds|gpu_context_switches|xids)_total": "suites kernel, ctxsw, daemon_levels",
     r"cudatrace_(build|gpu)_info": "words",
     r"cudatrace_self_\w+|cudatrace_work_\w+|cudatrace_loop_turn_max_seconds|cudatrace_http_\w+|cudatrace_config_\w+|cudatrace_reads_\w+": "of the daemon itself",
