@@ -10,6 +10,10 @@
 #include <string.h>
 #include <strings.h>
 
+/* Above this rate only the first rows are counted: each row costs time per sample. */
+#define FAST_NS	  200000
+#define LAST_FAST CT_PM_L2_ACTIVE
+
 static const struct {
 	const char *id, *metrics;
 } values[CT_PM_VALUE_CNT] = {
@@ -44,6 +48,11 @@ const char *error_text(const struct sampler *s, int ret)
 	if (s->c.GetResultString)
 		s->c.GetResultString(ret, &text);
 	return text ?: "an unknown error";
+}
+
+static bool is_fast(const struct sampler *s)
+{
+	return s->interval_ns < FAST_NS;
 }
 
 static int open_host(struct sampler *s, struct gpu *g, void **host)
@@ -129,10 +138,13 @@ static int choose_metrics(struct sampler *s, struct gpu *g, char *refused, size_
 	int ret;
 
 	*refused = 0;
-	for (unsigned v = 0; v < CT_PM_VALUE_CNT; v++)
-		if (!add_value(s, g, v) && len < refused_sz)
+	for (unsigned v = 0; v < CT_PM_VALUE_CNT; v++) {
+		bool is_counted = (v <= LAST_FAST || !is_fast(s)) && add_value(s, g, v);
+
+		if (!is_counted && len < refused_sz)
 			len += snprintf(refused + len, refused_sz - len, "%s%s", len ? ", " : "",
 					values[v].id);
+	}
 	if (!g->metric_cnt)
 		return CUPTI_ERROR_NOT_SUPPORTED;
 	ret = open_host(s, g, &g->host);
@@ -183,7 +195,7 @@ static int make_data(struct sampler *s, struct gpu *g)
 		.object = g->object,
 		.names = g->metrics,
 		.cnt = g->metric_cnt,
-		.samples = READS_KEPT * READ_NS / s->interval_ns + SAMPLES_MIN,
+		.samples = READS_KEPT * s->read_ns / s->interval_ns + SAMPLES_MIN,
 	};
 	int ret = CALL(s, PmSamplingGetCounterDataSize, &p);
 	uint8_t *data;
@@ -201,11 +213,25 @@ static int make_data(struct sampler *s, struct gpu *g)
 	return 0;
 }
 
-bool start_gpu(struct sampler *s, struct gpu *g)
-{
-	struct pm_object p = {.object = g->object};
+/* Evaluates to the error of a step, and notes its name. */
+#define TRY(name, call) (*what = (name), (call))
 
-	return !CALL(s, PmSamplingStart, &p);
+int start_gpu(struct sampler *s, struct gpu *g, const char **what)
+{
+	struct pm_enable enable = {.device = g->device};
+	struct pm_object start = {0};
+	int ret = TRY("Enable", CALL(s, PmSamplingEnable, &enable));
+
+	if (ret)
+		return ret;
+	g->object = start.object = enable.object;
+	g->is_first = true;
+	ret = TRY("SetConfig", set_config(s, g));
+	ret = ret ?: TRY("GetCounterDataSize", make_data(s, g));
+	ret = ret ?: TRY("Start", CALL(s, PmSamplingStart, &start));
+	if (ret)
+		stop_gpu(s, g);
+	return ret;
 }
 
 void stop_gpu(struct sampler *s, struct gpu *g)
@@ -226,49 +252,29 @@ static void report(struct sampler *s, const struct gpu *g, const char *refused)
 	rec.end_ns = s->interval_ns;
 	send_record(s, &rec);
 	if (*refused)
-		send_missing(s, g, "not counted by this GPU, or not together with the others: %s",
+		send_missing(s, g, "not counted %s: %s",
+			     is_fast(s) ? "at this rate, or by this GPU"
+					: "by this GPU, or not together with the others",
 			     refused);
 }
-
-/* Evaluates to the error of a function of CUPTI, and notes its name. */
-#define TRY(fn, params) (what = #fn, CALL(s, fn, params))
 
 static void open_gpu(struct sampler *s, struct gpu *g)
 {
 	struct pm_chip chip = {.device = g->device};
-	struct pm_enable enable = {.device = g->device};
-	struct pm_object start = {0};
-	const char *what;
+	const char *step, **what = &step;
 	char refused[160];
-	int ret = TRY(DeviceGetChipName, &chip);
+	int ret = TRY("GetChipName", CALL(s, DeviceGetChipName, &chip));
 
 	if (!ret) {
 		g->chip = strdup(chip.name);
-		what = "PmSamplingGetCounterAvailability";
-		ret = read_availability(s, g);
+		ret = TRY("GetCounterAvailability", read_availability(s, g));
 	}
-	if (!ret) {
-		what = "ProfilerHostConfigAddMetrics";
-		ret = choose_metrics(s, g, refused, sizeof(refused));
-	}
-	ret = ret ?: TRY(PmSamplingEnable, &enable);
-	if (!ret) {
-		g->object = start.object = enable.object;
-		what = "PmSamplingSetConfig";
-		ret = set_config(s, g);
-	}
-	if (!ret) {
-		what = "PmSamplingGetCounterDataSize";
-		ret = make_data(s, g);
-	}
-	ret = ret ?: TRY(PmSamplingStart, &start);
-	if (!ret) {
+	ret = ret ?: TRY("ConfigAddMetrics", choose_metrics(s, g, refused, sizeof(refused)));
+	ret = ret ?: start_gpu(s, g, &step);
+	if (!ret)
 		report(s, g, refused);
-		return;
-	}
-	if (g->object)
-		stop_gpu(s, g);
-	send_missing(s, g, "%.120s (cupti%s: %d)", error_text(s, ret), what, ret);
+	else
+		send_missing(s, g, "%.120s (%s: %d)", error_text(s, ret), step, ret);
 }
 
 /* The driver's folder has one entry for each GPU, named by its address. */
@@ -342,8 +348,7 @@ void open_gpus(struct sampler *s)
 	}
 	ret = CALL(s, ProfilerInitialize, &p);
 	if (ret) {
-		send_missing(s, NULL, "%.120s (cuptiProfilerInitialize: %d)", error_text(s, ret),
-			     ret);
+		send_missing(s, NULL, "%.120s (ProfilerInitialize: %d)", error_text(s, ret), ret);
 		return;
 	}
 	for (int i = 0; i < cnt && i < GPUS_MAX; i++) {

@@ -151,15 +151,16 @@ int main(int argc, char **argv, char **env)
 	if (!hz)
 		return 2;
 	s.interval_ns = 1000000000 / hz;
+	s.read_ns = hz < READ_SLOW_HZ ? READ_SLOW_NS : READ_NS;
 	if (!load(&s, argv[2], argv[3]))
 		return 1;
 	open_gpus(&s);
 	due = clock_ns(CLOCK_MONOTONIC);
 	while (read_all(&s)) {
-		/* A reading that takes longer than a period skips the periods that it overran. */
-		do
-			due += READ_NS;
-		while (due <= clock_ns(CLOCK_MONOTONIC));
+		/* After a reading that takes longer than a period, the next one begins at once. */
+		due += s.read_ns;
+		if (due < clock_ns(CLOCK_MONOTONIC))
+			due = clock_ns(CLOCK_MONOTONIC);
 		if (!wait_until(&s, due)) {
 			stop_all(&s);
 			return 0;

@@ -28,10 +28,10 @@ static void put(struct ct_gpu *rec, enum ct_pm_value v, double x)
 	rec->values[v] = (uint64_t)(is_milli[v] ? x * 1000 + 0.5 : x + 0.5);
 }
 
-/* Samples that are missing before this one. */
-static void count_gap(struct sampler *s, struct gpu *g, uint64_t start)
+/* Samples that are missing between the newest one and ns. */
+static void count_gap(struct sampler *s, struct gpu *g, uint64_t ns)
 {
-	uint64_t gap = g->last_end && start > g->last_end ? start - g->last_end : 0;
+	uint64_t gap = g->last_end && ns > g->last_end ? ns - g->last_end : 0;
 
 	s->lost_cnt += (gap + s->interval_ns / 2) / s->interval_ns;
 }
@@ -53,12 +53,18 @@ static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offs
 	};
 	struct ct_gpu rec = record_of(g, CT_GPU_PM_SAMPLE);
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+	bool is_long;
 
 	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t) || t.end <= t.start ||
 	    t.start < g->last_end) {
 		s->lost_cnt++;
 		return;
 	}
+	/* The first one began with the configuration. */
+	is_long = g->is_first && t.end - t.start > 2 * s->interval_ns;
+	g->is_first = false;
+	if (is_long)
+		return;
 	count_gap(s, g, t.start);
 	g->last_end = t.end;
 	if (CALL(s, ProfilerHostEvaluateToGpuValues, &v)) {
@@ -73,21 +79,22 @@ static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offs
 	send_record(s, &rec);
 }
 
-/* A full buffer keeps nothing more until sampling is started again. */
+/* After a full buffer nothing can be read until sampling is enabled again. */
 static void start_again(struct sampler *s, struct gpu *g, int ret)
 {
-	struct pm_object p = {.object = g->object};
+	const char *step = "DecodeData";
 
 	if (++g->failed_cnt == 1 && (!ret || ret == CUPTI_ERROR_OUT_OF_MEMORY))
 		send_missing(s, g, "samples were dropped: a buffer was full; use a lower rate");
 	else if (g->failed_cnt == 1)
-		send_missing(s, g, "%.120s (cuptiPmSamplingDecodeData: %d)", error_text(s, ret),
-			     ret);
-	CALL(s, PmSamplingStop, &p);
-	if (g->failed_cnt < FAILURES_MAX && start_gpu(s, g))
-		return;
-	send_missing(s, g, "sampling has ended");
+		send_missing(s, g, "%.120s (%s: %d)", error_text(s, ret), step, ret);
 	stop_gpu(s, g);
+	if (g->failed_cnt < FAILURES_MAX)
+		ret = start_gpu(s, g, &step);
+	if (g->object)
+		return;
+	count_gap(s, g, clock_ns(CLOCK_REALTIME));
+	send_missing(s, g, "sampling has ended: %.120s (%s: %d)", error_text(s, ret), step, ret);
 }
 
 /* Returns whether there may be more. */

@@ -10,11 +10,15 @@
 #include <stdbool.h>
 
 #define GPUS_MAX 64
-/* Time between two readings, and what the buffers can hold. */
-#define READ_NS	    50000000ull
-#define READS_KEPT  2
-#define SAMPLES_MIN 8
-/* The driver's buffer for one GPU: 26 KiB for each sample of a second; at least, at most. */
+/* Time between two readings: each costs CUPTI more than a millisecond, so they are rare at low
+ * rates. Readings for which counter data has room: CUPTI drops samples when it is full. */
+#define READ_NS	     50000000ull
+#define READ_SLOW_NS 200000000ull
+#define READ_SLOW_HZ 500
+#define READS_KEPT   3
+#define SAMPLES_MIN  8
+/* The driver's buffer for one GPU: 26 KiB for each sample of a second (14 KiB were seen on an
+ * H200); at least, at most. */
 #define SAMPLE_SZ     26214ull
 #define BUFFER_MIN_SZ (16ull << 20)
 #define BUFFER_MAX_SZ (256ull << 20)
@@ -31,6 +35,7 @@ struct gpu {
 	enum ct_pm_value values[CT_PM_VALUE_CNT];
 	unsigned metric_cnt;
 	void *host, *object; /* object NULL: not sampled */
+	bool is_first;	     /* the next sample is the first since the start */
 	uint64_t last_end;   /* of the newest sample, by the GPU's clock; 0: none yet */
 	unsigned failed_cnt; /* readings in a row */
 };
@@ -38,7 +43,7 @@ struct gpu {
 struct sampler {
 	struct cupti_pm c;
 	int sock;
-	uint64_t interval_ns;
+	uint64_t interval_ns, read_ns;
 	struct gpu gpus[GPUS_MAX];
 	unsigned gpu_cnt, lost_cnt;
 	uint8_t *data; /* counter data of one reading; all GPUs use it in turn */
@@ -61,7 +66,8 @@ uint64_t clock_ns(int clock);
 void *find_cupti(const char *path, const char *program);
 /* gpu.c: finds the GPUs and starts to sample them. */
 void open_gpus(struct sampler *s);
-bool start_gpu(struct sampler *s, struct gpu *g);
+/* Returns the error of the step named *what. */
+int start_gpu(struct sampler *s, struct gpu *g, const char **what);
 void stop_gpu(struct sampler *s, struct gpu *g);
 /* The cause of an error, and what to do. */
 const char *error_text(const struct sampler *s, int ret);

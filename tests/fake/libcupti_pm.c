@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Mock of CUPTI's PM sampling, with the rules of CUPTI 13.0 (observed on an H100): a set of metrics
- * of several passes is refused; a full buffer fails every reading until sampling starts again; a
- * counter data image is initialized before each reading. Sample k (its start divided by the
- * interval) has these values: a percentage of metric i is (k * 7 + i * 13) % 100 + 0.125, a rate
- * (k % 10 + 1) * 1e6 * (i + 1), with i the position of the metric's row in ct_pm.def.
+ * of several passes is refused; a full buffer fails every reading until sampling is disabled and
+ * enabled again; the first sample begins with the configuration; a counter data image is
+ * initialized before each reading. Sample k (its start divided by the interval) has these values: a
+ * percentage of metric i is (k * 7 + i * 13) % 100 + 0.125, a rate (k % 10 + 1) * 1e6 * (i + 1),
+ * with i the position of the metric's row in ct_pm.def.
  *
  * Words of FAKE_CUPTI:
  *   pm-busy, pm-rights, pm-unsupported, pm-passes, pm-vgpu  what CUPTI refuses
@@ -49,7 +50,7 @@ static struct object {
 	uint64_t interval, next, begun;
 	unsigned readings;
 	uint32_t samples;
-	bool is_on, is_full, is_configured;
+	bool is_on, is_first, is_full, is_configured;
 } objects[GPUS_MAX];
 struct image {
 	uint64_t mark;
@@ -163,7 +164,9 @@ EXPORT int cuptiPmSamplingEnable(struct pm_enable *p)
 
 EXPORT int cuptiPmSamplingDisable(struct pm_object *p)
 {
-	*(struct object *)p->object = (struct object){0};
+	struct object *o = p->object;
+
+	*o = (struct object){.readings = o->readings};
 	return CUPTI_SUCCESS;
 }
 
@@ -175,6 +178,7 @@ EXPORT int cuptiPmSamplingSetConfig(struct pm_set_config *p)
 	    (cupti_wants("pm-sysclk") && p->trigger == CUPTI_TRIGGER_GPU_TIME_INTERVAL))
 		return CUPTI_ERROR_NOT_SUPPORTED;
 	o->interval = p->interval;
+	o->begun = now() - 10 * p->interval;
 	o->is_configured = p->buffer_size && p->config_size == sizeof(struct host);
 	return CUPTI_SUCCESS;
 }
@@ -202,8 +206,7 @@ EXPORT int cuptiPmSamplingStart(struct pm_object *p)
 
 	if (!o->is_configured || o->is_on)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	o->is_on = true;
-	o->is_full = false;
+	o->is_on = o->is_first = true;
 	o->next = now() / o->interval;
 	return CUPTI_SUCCESS;
 }
@@ -237,7 +240,8 @@ EXPORT int cuptiPmSamplingDecodeData(struct pm_decode *p)
 	for (; o->next < newest && image->cnt < image->room; o->next++) {
 		if (cupti_wants("pm-gaps") && o->next % 10 == 3)
 			continue;
-		image->of[image->cnt].start = o->next * o->interval;
+		image->of[image->cnt].start = o->is_first ? o->begun : o->next * o->interval;
+		o->is_first = false;
 		image->of[image->cnt++].end = (o->next + 1) * o->interval;
 	}
 	p->stop = o->next < newest ? CUPTI_DECODE_STOP_COUNTER_DATA_FULL : 2;
