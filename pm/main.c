@@ -105,7 +105,7 @@ static bool load(struct sampler *s, const char *path, const char *program)
 	snprintf(symbol, sizeof(symbol), "cupti%s", #name);                                        \
 	*(void **)&s->c.name = lib_symbol(lib, symbol);                                            \
 	if (!s->c.name) {                                                                          \
-		send_missing(s, NULL, "this libcupti has no %s: CUPTI 12.6 or later is needed",    \
+		send_missing(s, NULL, "this libcupti has no %s: use a newer one (13.0 works)",     \
 			     symbol);                                                              \
 		return false;                                                                      \
 	}

@@ -9,6 +9,8 @@
 #define READINGS_MAX 4
 /* Failed readings in a row after which a GPU is given up. */
 #define FAILURES_MAX 20
+/* More than the age of samples in a full buffer. */
+#define SKEW_NS 30000000000ll
 
 static const bool is_milli[CT_PM_VALUE_CNT] = {
 #define opt_milli				 true
@@ -36,6 +38,20 @@ static void count_gap(struct sampler *s, struct gpu *g, uint64_t ns)
 	s->lost_cnt += (gap + s->interval_ns / 2) / s->interval_ns;
 }
 
+/* The GPU's clock shows the time of day, unless that was set after the driver was loaded. */
+static void check_clock(struct sampler *s, struct gpu *g, uint64_t end)
+{
+	int64_t behind = clock_ns(CLOCK_REALTIME) - end;
+
+	if (g->has_wrong_clock || (behind > -SKEW_NS && behind < SKEW_NS))
+		return;
+	g->has_wrong_clock = true;
+	send_missing(s, g,
+		     "the GPU's clock differs from the time of day by %.0f s: the times of "
+		     "samples are wrong",
+		     behind / 1e9);
+}
+
 /* offset: the GPU's clock, which shows the time of day, less CLOCK_MONOTONIC. */
 static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offset, uint64_t cost)
 {
@@ -55,22 +71,26 @@ static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offs
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
 	bool is_long;
 
-	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t) || t.end <= t.start ||
-	    t.start < g->last_end) {
+	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t)) {
 		s->lost_cnt++;
 		return;
 	}
 	/* The first one began with the configuration. */
-	is_long = g->is_first && t.end - t.start > 2 * s->interval_ns;
+	is_long = g->is_first && t.end > t.start + 2 * s->interval_ns;
 	g->is_first = false;
 	if (is_long)
 		return;
+	if (t.end <= t.start || t.start < g->last_end) {
+		s->lost_cnt++;
+		return;
+	}
 	count_gap(s, g, t.start);
 	g->last_end = t.end;
 	if (CALL(s, ProfilerHostEvaluateToGpuValues, &v)) {
 		s->lost_cnt++;
 		return;
 	}
+	check_clock(s, g, t.end);
 	for (unsigned k = 0; k < g->metric_cnt; k++)
 		put(&rec, g->values[k], x[k]);
 	rec.rec.ts_ns = t.start - offset;

@@ -34,10 +34,11 @@ struct gpu {
 	const char *metrics[CT_PM_VALUE_CNT];
 	enum ct_pm_value values[CT_PM_VALUE_CNT];
 	unsigned metric_cnt;
-	void *host, *object; /* object NULL: not sampled */
-	bool is_first;	     /* the next sample is the first since the start */
-	uint64_t last_end;   /* of the newest sample, by the GPU's clock; 0: none yet */
-	unsigned failed_cnt; /* readings in a row */
+	void *host, *object;  /* object NULL: not sampled */
+	bool has_wrong_clock; /* this was reported */
+	bool is_first;	      /* the next sample is the first since the start */
+	uint64_t last_end;    /* of the newest sample, by the GPU's clock; 0: none yet */
+	unsigned failed_cnt;  /* readings in a row */
 };
 
 struct sampler {

@@ -129,9 +129,9 @@ static int helper_open(struct source *s, struct tracer *t, struct helper *h)
 	if (!t->o.attach.filter_pids)
 		sources__set_proc(&t->sources, h->pid, CT_PROC_OFF);
 	if (!await_first(g))
-		warn("%s: %s has not responded for %d s: samples are missing until it "
-		     "does",
-		     option, is_pm ? "CUPTI" : "NVML", TIMEOUT_MS / 1000);
+		warn("%s: %s for %d s: samples are missing until it does", option,
+		     is_pm ? "CUPTI has not responded" : "NVML has not responded",
+		     TIMEOUT_MS / 1000);
 	return 0;
 }
 

@@ -159,7 +159,7 @@ def test_arm64():
 @pytest.mark.long
 def test_without_git(tmp_path):
     """The files that git tracks, without git, like a release's archive, with local changes: they build without warnings, and once."""
-    tree = "Makefile dist src include bpf inject nvml nvtx vmlinux tools tests/fake tests/cases tests/fuzz tests/inject".split()
+    tree = "Makefile dist src include bpf inject nvml pm nvtx vmlinux tools tests/fake tests/cases tests/fuzz tests/inject".split()
     listed = Ran(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *tree])
     names = tree if listed.status else [f for f in listed.out.split("\0") if f and os.path.exists(f)]
     subprocess.run(["cp", "-r", "--parents", *names, tmp_path], check=True)

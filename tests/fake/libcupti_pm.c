@@ -13,6 +13,7 @@
  *   pm-two                its NVLink is not counted, and hit rates need two passes
  *   pm-full               the third reading finds the buffer full
  *   pm-overflow           the third reading reports an overflow
+ *   pm-clock              its clock is a minute ahead
  *   pm-error              no reading works
  *   pm-gaps               each tenth sample is missing
  *   pm-eval               each tenth sample cannot be evaluated
@@ -263,8 +264,8 @@ EXPORT int cuptiPmSamplingCounterDataGetSampleInfo(struct pm_sample *p)
 
 	if (p->index >= image->cnt)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	p->start = image->of[p->index].start;
-	p->end = image->of[p->index].end;
+	p->start = image->of[p->index].start + (cupti_wants("pm-clock") ? 60000000000 : 0);
+	p->end = p->start + image->of[p->index].end - image->of[p->index].start;
 	return CUPTI_SUCCESS;
 }
 

@@ -159,6 +159,7 @@ const app = {
 			['driver', 'Kernel driver', sections.driver(r, tl), 'Driver'],
 			['switches', 'Context switches', sections.switches(r), 'Contexts'],
 			['gpus', 'GPUs by NVML', sections.gpus(r), 'GPUs'],
+			['gpu_metrics', 'Hardware counters', rows.section(r, 'gpu_metrics'), 'Counters'],
 			['stacks', 'Call stacks', sections.stacks(r, tl), 'Stacks'],
 			['trace', 'This trace', sections.trace(r, tl), 'Trace'],
 		];
