@@ -30,9 +30,9 @@ void gpu_buffers_reset(uint64_t dropped, uint64_t discarded);
 void gpu_send_begin(const struct process *p);
 /* Returns false if the tracer has not read in time. */
 bool gpu_send(struct thread *t, const struct ct_rec *rec);
-/* Our thread ends at exit() before the handlers and destructors of all that is loaded now: CUPTI and
- * libnvperf_host crash if they are called after theirs (observed with CUPTI 13.0). *is_set: whether
- * this was done. */
+/* Our thread ends at exit() before the handlers and destructors of all that is loaded now: CUPTI
+ * and libnvperf_host crash if they are called after theirs (observed with CUPTI 13.0). *is_set:
+ * whether this was done. */
 void gpu_exit_set(bool *is_set);
 /* The same, counted as lost. */
 bool gpu_send_counted(struct thread *t, const struct ct_rec *rec);
