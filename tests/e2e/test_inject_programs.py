@@ -296,11 +296,25 @@ def calls_of_library():
         return sorted({*re.findall(r'\{"([a-z0-9_]+)",\s+SYS_', f.read()), "getcwd", "pidfd_open", "ppoll", "sigaltstack", "getdents64"})
 
 
+@pytest.fixture
+def filtered():
+    return must(built("filtered", "gcc", "-D_GNU_SOURCE", "-o", "OUT", f"{TESTS}/inject/filtered.c", f"{TESTS}/inject/late_filters.c", "-lseccomp"))
+
+
+@pytest.mark.parametrize("variable", ["LD_PRELOAD", "CUDA_INJECTION64_PATH"])
+def test_filter_of_container(tmp_path, filtered, variable):
+    """A container's filter was there before the library, which passes it: the program must be traced."""
+    path = str(tmp_path / "trace")
+    ran = Ran([filtered, "docker", "-", "env", f"{variable}={LIBRARY}", f"CUDATRACE_OUT={path}", c("calls")], env={"LD_LIBRARY_PATH": FAKE})
+    assert (ran.status, ran.out, ran.err) == (0, "60 calls\nlimit off\n", ""), ran
+    until(lambda: is_whole(path))
+    assert [e["op"] for e in Trace(path).ev if e["type"] == "library"] == ["attached"]
+
+
 @pytest.mark.parametrize("way", ["user", "alone", "injected"])
 @pytest.mark.parametrize("action", ["kill", pytest.param("trap", marks=pytest.mark.long), pytest.param("errno", marks=pytest.mark.long)])
-def test_filter_at_start(tmp_path, action, way):
+def test_filter_at_start(tmp_path, filtered, action, way):
     """A program under a filter, before any tracer, that ends it at one call of the library, or fails it: it must end as untraced."""
-    filtered = must(built("filtered", "gcc", "-o", "OUT", f"{TESTS}/inject/filtered.c", "-lseccomp"))
     path = str(tmp_path / "trace")
     variables = [f"{'LD_PRELOAD' if way == 'alone' else 'CUDA_INJECTION64_PATH'}={LIBRARY}", f"CUDATRACE_OUT={path}", "ASAN_OPTIONS=verify_asan_link_order=0"]
     tried = 0

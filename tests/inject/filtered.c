@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* filtered kill|trap|errno CALL PROGRAM [ARGUMENT]...: runs the program under a filter that does
- * this at each such system call. Exit status 77: this machine has no such call. */
+ * this at each such system call. Exit status 77: this machine has no such call.
+ * filtered docker - PROGRAM [ARGUMENT]...: the same under a container's filter (late_filters.c). */
 #include <errno.h>
 #include <seccomp.h>
 #include <string.h>
 #include <unistd.h>
 
-int main(int argc, char **argv)
+/* late_filters.c */
+int docker_filter(void);
+
+static int call_filter(char **argv)
 {
 	uint32_t action = !strcmp(argv[1], "kill")   ? SCMP_ACT_KILL_PROCESS
 			  : !strcmp(argv[1], "trap") ? SCMP_ACT_TRAP
@@ -16,8 +20,14 @@ int main(int argc, char **argv)
 
 	if (nr < 0)
 		return 77;
-	if (!ctx || seccomp_rule_add(ctx, action, nr, 0) || seccomp_load(ctx))
-		return 1;
-	execvp(argv[3], argv + 3);
-	return 1;
+	return !ctx || seccomp_rule_add(ctx, action, nr, 0) || seccomp_load(ctx);
+}
+
+int main(int argc, char **argv)
+{
+	int ret = strcmp(argv[1], "docker") ? call_filter(argv) : docker_filter();
+
+	if (!ret)
+		execvp(argv[3], argv + 3);
+	return ret ?: 1;
 }
