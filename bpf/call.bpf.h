@@ -278,19 +278,27 @@ static __always_inline void entry_cost(struct ct_thread *t, __u32 func_id,
 		cost_add(t, func_id, ns, timing->found_ns, entry_kind(cookie, may_refuse, counted));
 }
 
+/* A function of its own: its stack would be added to that of python_read(), and older kernels round
+ * that of each function up to 32 bytes, of 512 in all. */
+__noinline int thread_make(__u32 pid, __u32 tid)
+{
+	return thread_new(pid, tid) != NULL;
+}
+
 /* A call begins that the library samples. Its record follows. The kernel verifies this function
  * once. */
 __noinline int python_of_inproc(__u32 pid, __u32 tid)
 {
-	struct ct_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct ct_thread *t;
 	struct ct_call *c;
 	__u32 size;
 
 	if (!cfg.inproc || !bpf_map_lookup_elem(&inproc, &pid) ||
 	    !bpf_map_lookup_elem(&pythons, &pid))
 		return 0;
-	if (!t)
-		t = thread_new(pid, tid);
+	t = bpf_map_lookup_elem(&threads, &tid);
+	if (!t && thread_make(pid, tid))
+		t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
 		return 0;
 	c = (struct ct_call *)t->out;
