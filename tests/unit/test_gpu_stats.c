@@ -64,11 +64,38 @@ static void known(void **state)
 	rec.values[CT_GPU_CLOCK_REASONS] = 0x103;
 	assert_int_equal(gpu_stats__event(&rec, &texts, &ev), 0);
 	assert_null(ev.gpu_stats.throttle);
-	for (uint32_t op = 0; op < 9; op++) {
+	for (uint32_t op = 0; op < 12; op++) {
 		rec.op = op;
 		assert_int_equal(!gpu_stats__event(&rec, &texts, &ev),
-				 op >= CT_GPU_DEVICE && op <= CT_GPU_PORT);
+				 op >= CT_GPU_DEVICE && op <= CT_GPU_PM_MISSING);
 	}
+}
+
+/* A sample has its own duration; a record that ends before it begins has none. */
+static void metrics(void **state)
+{
+	struct ct_gpu rec = record(CT_GPU_PM_SAMPLE);
+	struct gpu_stats_texts texts;
+	struct trace_event ev;
+
+	rec.known = 1ull << CT_PM_SM_ACTIVE;
+	rec.values[CT_PM_SM_ACTIVE] = 50125;
+	rec.values[CT_PM_DRAM_READ] = 7;
+	rec.end_ns = 3000;
+	assert_int_equal(gpu_stats__event(&rec, &texts, &ev), 0);
+	assert_int_equal(ev.kind, EVENT_GPU_METRICS);
+	assert_int_equal(ev.end_ns - ev.start_ns, 2000);
+	assert_int_equal(ev.gpu_metrics.sm_active.v, 50125);
+	assert_true(ev.gpu_metrics.sm_active.known && !ev.gpu_metrics.dram_read.known);
+	assert_null(ev.gpu_metrics.why);
+	rec.end_ns = 10;
+	assert_int_equal(gpu_stats__event(&rec, &texts, &ev), 0);
+	assert_int_equal(ev.end_ns, ev.start_ns);
+	rec = record(CT_GPU_PM_MISSING);
+	memset(rec.name, 'x', sizeof(rec.name));
+	assert_int_equal(gpu_stats__event(&rec, &texts, &ev), 0);
+	assert_int_equal(strlen(ev.gpu_metrics.why), sizeof(rec.name));
+	assert_false(ev.gpu_metrics.sm_active.known);
 }
 
 static void check(void **state)
@@ -115,10 +142,8 @@ static void any(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_end),
-		cmocka_unit_test(known),
-		cmocka_unit_test(check),
-		cmocka_unit_test(any),
+		cmocka_unit_test(no_end), cmocka_unit_test(known), cmocka_unit_test(metrics),
+		cmocka_unit_test(check),  cmocka_unit_test(any),
 	};
 
 	return cmocka_run_group_tests_name("gpu_stats", tests, NULL, NULL);

@@ -431,7 +431,7 @@ static void test_end(void **state)
 		"\"command exited\",\"events\":{\"init\":1,\"kernel\":20},\"calls\":21,\"entries\":"
 		"41,\"drops\":"
 		"{\"calls\":1,\"tasks\":2,\"libraries\":3,\"threads\":4,\"depth\":5,\"driver\":6,"
-		"\"counts\":12,\"errors\":13,\"threads_share\":0,\"driver_share\":0,\"processes\":0,\"ctxsw\":0,\"inproc\":0,\"begins\":0},"
+		"\"counts\":12,\"errors\":13,\"threads_share\":0,\"driver_share\":0,\"processes\":0,\"ctxsw\":0,\"inproc\":0,\"begins\":0,\"gpu_metrics\":0},"
 		"\"unfinished\":6,\"abandoned\":7,\"filtered\":8,\"orphans\":9,\"duplicates\":10,"
 		"\"bad_records\":11,\"counted\":{\"cuInit\":{\"calls\":5,\"errors\":1,\"total_us\":7.500,"
 		"\"max_us\":4.000,\"unfinished\":2},\"cuLaunchKernel\":{\"calls\":9,\"entry_only\":9,"
