@@ -404,9 +404,10 @@ def test_static(tmp_path):
     assert sum('"op":"sample"' in line for line in path.read_text().splitlines()) >= 2 and not ran.stderr
 
 
-def test_old_glibc():
+@pytest.mark.parametrize("helper", ["cudatrace-nvml", "cudatrace-pm"])
+def test_old_glibc(helper):
     """The helper must need no newer libc than the driver's libraries do."""
-    out = subprocess.run(["objdump", "-T", O + "/cudatrace-nvml"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["objdump", "-T", f"{O}/{helper}"], capture_output=True, text=True, check=True).stdout
     versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", out)}
     assert versions and max(versions) <= (2, 17)
 
