@@ -10,9 +10,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Above this rate only the first rows are counted: each row costs time per sample. */
-#define FAST_NS	  200000
-#define LAST_FAST CT_PM_L2_ACTIVE
+/* Each row costs time per sample, 6 us on an H200: above 5 and 8 kHz only the first are counted. */
+#define FAST_NS	       200000
+#define FAST_ROWS      (CT_PM_L2_ACTIVE + 1)
+#define VERY_FAST_NS   125000
+#define VERY_FAST_ROWS (CT_PM_DRAM_WRITE + 1)
 
 static const struct {
 	const char *id, *metrics;
@@ -50,9 +52,11 @@ const char *error_text(const struct sampler *s, int ret)
 	return text ?: "an unknown error";
 }
 
-static bool is_fast(const struct sampler *s)
+static unsigned row_cnt(const struct sampler *s)
 {
-	return s->interval_ns < FAST_NS;
+	return s->interval_ns < VERY_FAST_NS ? VERY_FAST_ROWS
+	       : s->interval_ns < FAST_NS    ? FAST_ROWS
+					     : CT_PM_VALUE_CNT;
 }
 
 static int open_host(struct sampler *s, struct gpu *g, void **host)
@@ -139,7 +143,7 @@ static int choose_metrics(struct sampler *s, struct gpu *g, char *refused, size_
 
 	*refused = 0;
 	for (unsigned v = 0; v < CT_PM_VALUE_CNT; v++) {
-		bool is_counted = (v <= LAST_FAST || !is_fast(s)) && add_value(s, g, v);
+		bool is_counted = v < row_cnt(s) && add_value(s, g, v);
 
 		if (!is_counted && len < refused_sz)
 			len += snprintf(refused + len, refused_sz - len, "%s%s", len ? ", " : "",
@@ -253,8 +257,9 @@ static void report(struct sampler *s, const struct gpu *g, const char *refused)
 	send_record(s, &rec);
 	if (*refused)
 		send_missing(s, g, "not counted %s: %s",
-			     is_fast(s) ? "at this rate, or by this GPU"
-					: "by this GPU, or not together with the others",
+			     row_cnt(s) < CT_PM_VALUE_CNT
+				     ? "at this rate, or by this GPU"
+				     : "by this GPU, or not together with the others",
 			     refused);
 }
 
