@@ -52,9 +52,9 @@ static struct {
 		struct cupti_samples rest; /* belongs to CUPTI while sampling is enabled */
 	} contexts[DEVICES_MAX];	   /* by device */
 	struct cupti_samples taken;
-	uint32_t lock; /* of the calls that read or disable */
-	bool has_exit;
-	bool is_over; /* the program ends: contexts that are destroyed now stay enabled */
+	uint32_t lock;	  /* of the calls that read or disable */
+	bool has_exit[2]; /* handlers: after sampling was enabled, after lines were read */
+	bool is_over;	  /* the program ends: contexts that are destroyed now stay enabled */
 	struct stall_reasons reasons;
 	uint64_t read_ns, begin_ns;
 } st;
@@ -326,7 +326,7 @@ static void enable(struct context *c, void *context, uint32_t device)
 		return;
 	}
 	/* CUPTI has loaded libnvperf_host. */
-	gpu_exit_set(&st.has_exit);
+	gpu_exit_set(&st.has_exit[0]);
 	stalls_shm()->period = c->is.period;
 	set_state(CT_STALLS_ON, NULL, 0);
 	__atomic_store_n(&c->state, CONTEXT_ON, __ATOMIC_RELEASE);
@@ -413,6 +413,9 @@ static void read_all(void)
 static void send_interval(struct thread *t, uint64_t now)
 {
 	stall_sums_send(t, st.begin_ns, now);
+	/* CUPTI has made its tables of source lines. */
+	if (!st.is_over)
+		gpu_exit_set(&st.has_exit[1]);
 	st.begin_ns = now;
 }
 

@@ -90,6 +90,12 @@ def test_each_sample_is_in_the_trace(tmp_path, probe, words):
     assert not oracle.check(r.t.ev, r.report())
 
 
+def test_lines_of_the_last_interval(tmp_path):
+    """CUPTI's tables of source lines are destroyed at the exit, after those of its start: an instruction that is new then is read before."""
+    r = Traced(tmp_path, "pc-exit", command=(SAMPLE, "--quiet", "--tokens", "30"), FAKE_DELAY_US="cuLaunchKernel:10000")
+    assert len({e["ts"] for e in r.functions}) > 3 and r.end("samples") == EXECUTION * sum(r.made.values())
+
+
 def test_oracle_and_report(tmp_path):
     """A wrong number in a report is found; the text has the same facts; few samples have no numbers."""
     r = Traced(tmp_path, "", "--gpu-time")

@@ -17,7 +17,8 @@
  *   pc-nolines            there are no source lines
  *   pc-many               each execution is of 300 functions
  *   pc-exit               as with libnvperf_host, what it loads is destroyed at the exit: then no
- *                         reading is possible, and each aborts
+ *                         reading is possible, and each aborts; the same for source lines, from
+ *                         the first that was read
  *   pc-late               each second reading finds nothing: the GPU's samples are decoded later
  */
 #include "libcupti.h"
@@ -237,8 +238,21 @@ EXPORT int cuptiGetCubinCrc(struct cupti_crc *c)
 	return CUPTI_SUCCESS;
 }
 
+static bool lines_are_over;
+
+static void end_lines(void)
+{
+	lines_are_over = true;
+}
+
 EXPORT int cuptiGetSassToSourceCorrelation(struct cupti_source *s)
 {
+	static bool has_exit;
+
+	if (lines_are_over)
+		abort();
+	if (cupti_wants("pc-exit") && !has_exit)
+		has_exit = !atexit(end_lines);
 	if (cupti_wants("pc-nolines"))
 		return 7;
 	s->file = strdup("kernels.cu");

@@ -50,8 +50,7 @@ def window(trace):
                 since = ts
             elif event["type"] == "gpu" and event["op"] in KINDS:
                 runs[event["tid"]].append((ts, KINDS[event["op"]]))
-            elif event["type"] == "end":
-                until = ts
+                until = max(until, ts)
     for run in runs.values():
         run.sort()
     return since, until, runs
@@ -64,7 +63,7 @@ def compare(log, trace):
         return 0, []
     done, other = 0, []
     for thread, begin, end, counts in units(log):
-        # The last ones may have been requested before the end, and executed after it.
+        # A busy tracer ends later than CUPTI's records.
         if begin < since + 5_000_000 or end > until - 50_000_000:
             continue
         run = runs[thread]
