@@ -255,6 +255,7 @@ static void read_maps(struct modules *m)
 	uint64_t began = now_ns();
 	int fd = m->pid ? reader__copy(m->pid, "maps", MAPS_SZ_MAX) : -ENOENT;
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	bool is_gone = f || fd == -ENOENT || fd == -ESRCH;
 	unsigned cnt = 0, cap = 0;
 	struct map *maps = NULL, map;
 	char *line = NULL;
@@ -274,10 +275,10 @@ static void read_maps(struct modules *m)
 	free(line);
 	if (f)
 		fclose(f);
-	/* The process has ended: keep the old mappings. */
+	/* Keep the old mappings: the process has ended, or the file could not be read now. */
 	if (!cnt) {
 		give_maps(m, maps, cap);
-		m->wait_ns = UINT64_MAX;
+		m->wait_ns = is_gone ? UINT64_MAX : began + AGAIN_NS;
 		return;
 	}
 	give_maps(m, m->maps, m->cap);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finds the file of an address that was mapped during or after the read of the mappings. */
+/* Finds the file of an address that was mapped during or after the read of the mappings, and when a
+ * read fails. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "model/modules.h"
@@ -108,11 +110,31 @@ static void names_what_comes_after_nonsense(void **state)
 	module_files__free(files);
 }
 
+/* No descriptor is free at first, as when the time for a process's files is used up. */
+static void reads_again_after_a_failure(void **state)
+{
+	struct module_files *files = module_files__new(NULL, CT_REDACT_NOTHING);
+	struct modules *m = modules__new(files, getpid());
+	struct rlimit all, none;
+
+	assert_non_null(m);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	none = (struct rlimit){0, all.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_false(is_found(m, (uintptr_t)is_found, now_ns()));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+	assert_false(is_found(m, (uintptr_t)is_found, now_ns()));
+	assert_true(is_found(m, (uintptr_t)is_found, now_ns() + 1100000000));
+	modules__free(m);
+	module_files__free(files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_what_comes_meanwhile),
 		cmocka_unit_test(names_what_comes_after_nonsense),
+		cmocka_unit_test(reads_again_after_a_failure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
