@@ -35,6 +35,7 @@ void losses__end(struct losses *l, const struct trace_end *end)
 #define LOSS(ID, id, one, many, why, how, count) [LOSS_##ID] = count,
 #include "losses.def"
 			},
+		.buffer_sz = end->buffer_sz,
 		.write_error = end->write_error,
 		.unseen = end->unseen,
 		.chosen = {[CHOSEN_FILTERED] = end->stats[CT_STAT_FILTERED],
@@ -54,6 +55,8 @@ void losses__add(struct losses *l, const struct losses *other)
 		more(&l->cnt[i], other->cnt[i]);
 	for (int i = 0; i < QUOTA_CNT; i++)
 		more(&l->full[i], other->full[i]);
+	if (other->buffer_sz > l->buffer_sz)
+		l->buffer_sz = other->buffer_sz;
 	l->write_error = l->write_error ?: other->write_error;
 	l->unseen = l->unseen ?: other->unseen;
 	l->of_report |= other->of_report;
@@ -77,6 +80,25 @@ static const char *why_of(const struct losses *l, enum loss i)
 	return rows[i].why ?: l->write_error ?: "not written";
 }
 
+/* Four times the size that was too small. */
+static const char *larger_buffer(uint64_t size)
+{
+#define USE(now, next) "use --buffer-size " next " (it was " now "), or trace less (-e, --count)"
+	static const char *const how[] = {
+		USE("64K", "256K"), USE("128K", "512K"), USE("256K", "1M"),
+		USE("512K", "2M"),  USE("1M", "4M"),	 USE("2M", "8M"),
+		USE("4M", "16M"),   USE("8M", "32M"),	 USE("16M", "64M"),
+		USE("32M", "128M"), USE("64M", "256M"),	 USE("128M", "512M"),
+		USE("256M", "1G"),  USE("512M", "1G"),	 "trace less (-e, --count)",
+	};
+#undef USE
+	size_t i = 0;
+
+	while (i < sizeof(how) / sizeof(how[0]) && size != 65536ull << i)
+		i++;
+	return i < sizeof(how) / sizeof(how[0]) ? how[i] : rows[LOSS_CALLS].how_to_avoid;
+}
+
 /* How to avoid that lines are not written: depends on the reason in the end line. */
 static const char *how_of(const struct losses *l, enum loss i)
 {
@@ -90,6 +112,8 @@ static const char *how_of(const struct losses *l, enum loss i)
 		{EPIPE, "let the reader of the output read until cudatrace ends"},
 	};
 
+	if (l->buffer_sz && !strcmp(rows[i].how_to_avoid, rows[LOSS_CALLS].how_to_avoid))
+		return larger_buffer(l->buffer_sz);
 	if (i != LOSS_LINES || !l->write_error)
 		return rows[i].how_to_avoid;
 	if (!strcmp(l->write_error, OUT_READER_SLOW))

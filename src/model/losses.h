@@ -24,6 +24,7 @@ enum chosen { CHOSEN_FILTERED, CHOSEN_COUNTED, CHOSEN_REMOVED, CHOSEN_CNT };
 struct losses {
 	uint64_t cnt[LOSS_CNT];
 	uint64_t full[QUOTA_CNT];
+	uint64_t buffer_sz; /* size of the largest ring buffers that dropped records; 0: unknown */
 	const char *write_error; /* reason for LOSS_LINES, whose count may be 0 then; NULL: none */
 	const char *unseen;	 /* reason for LOSS_UNSEEN; NULL: none */
 	bool of_report;		 /* includes what this process's reports rejected (memlimit.h) */

@@ -178,6 +178,7 @@ struct trace_end {
 	uint64_t drops[CT_DROP_CNT];
 	uint64_t stats[CT_STAT_CNT];
 	uint64_t bad_record_cnt;   /* invalid raw records */
+	uint64_t buffer_sz;	   /* of the ring buffers (--buffer-size); 0: unknown */
 	uint64_t unknown_drop_cnt; /* of a saved trace: drops of kinds unknown to this program */
 	/* --kernel: driver objects rejected because the table of handles was full, and commands on
 	 * objects whose allocation was not recorded */

@@ -558,6 +558,7 @@ void tracer__fill_end(struct tracer *t, struct trace_end *end)
 	for (int i = 0; i < QUOTA_CNT; i++)
 		end->full[i] = t->quotas.of[i].full_cnt;
 	end->not_traced = t->not_traced;
+	end->buffer_sz = t->o.attach.ring_sz;
 }
 
 void tracer__close(struct tracer *t)

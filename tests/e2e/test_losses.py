@@ -447,8 +447,8 @@ def test_small_ring(tmp_path, traced):
     assert ran.status == 0 and 0 < calls < 20000
     drops = {k: v for k, v in lines[-1]["drops"].items() if v and k != "calls"}
     r = views(tmp_path, [path], {"calls": 20000 - calls, **drops})
-    assert "the ring buffer was full" in r["lost"][0]["why"]
-    assert f"\n  {20000 - calls:,} CUDA calls: the ring buffer was full" in ran.err
+    assert "the ring buffer was full" in r["lost"][0]["why"] and r["lost"][0]["how_to_avoid"].startswith("use --buffer-size 256K (it was 64K)")
+    assert f"\n  {20000 - calls:,} CUDA calls: the ring buffer was full" in ran.err and "--buffer-size 256K (it was 64K)" in " ".join(ran.err.split())
     # Without a summary, one line reports it.
     assert "warning: the trace is incomplete, missing: " in cudatrace(*command, env={**ENV, "FAKE_NO_SEM": "1"}).err
 

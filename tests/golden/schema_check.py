@@ -252,7 +252,7 @@ END = {
     'probe_cost_ns': (lambda v: num(v) and v >= 0, True), 'cost_ms': (positive(milli), True),
     'cost_share': (lambda v: num(v) and v >= 0, True), 'max_thread_overhead': (lambda v: num(v) and v >= 0, False),
     'max_overhead_tid': (count, False), 'costs': (is_object, False), 'detail_low_saving_ms': (positive(milli), False), 'unseen': (text, False), 'not_traced': (text, True), 'write_error': (word, False),
-    'lines_lost': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
+    'lines_lost': (count, False), 'buffer_size': (count, False), 'objects_refused': (count, False), 'objects_unknown': (count, False),
     'limits_hit': (is_object, False), **{f'python_{k}': (count, False) for k in ('calls', 'early', 'cut', 'broken', 'unread')},
 }
 
