@@ -30,7 +30,7 @@
 #define CLOSED_MAX_NS 100000000ull
 #define AGAIN_NS      400000000ull
 #define TRIES_MAX     10
-/* At the exit: until no more threads come, the limit of that, and how long they stay. */
+/* At the exit: until no more threads come, the limit of that, and how long the gate is closed. */
 #define EXIT_CALM_NS 50000000
 #define EXIT_COME_NS 250000000
 #define EXIT_MAX_NS  1000000000
@@ -177,7 +177,7 @@ static cold void enter_slow(struct gate *g, uint64_t sp)
 
 	__atomic_add_fetch(&g->came, 1, __ATOMIC_RELAXED);
 	for (;;) {
-		if (inject_now() - began > (g->exits ? EXIT_MAX_NS : ENTRY_MAX_NS) || is_quiet())
+		if (inject_now() > (g->exit_ns ?: began + ENTRY_MAX_NS) || is_quiet())
 			return;
 		__atomic_sub_fetch(&g->inside, 1, __ATOMIC_SEQ_CST);
 		wait_outside(g, sp);
@@ -407,7 +407,7 @@ void gate_close(struct process *p)
 		return;
 	hooks_rest();
 	gate_arm_again(p);
-	g->exits = 1;
+	g->exit_ns = began + EXIT_MAX_NS;
 	__atomic_store_n(&g->closed, 1, __ATOMIC_SEQ_CST);
 	for (; now - began < EXIT_COME_NS; now = inject_now()) {
 		if (now - changed >= EXIT_CALM_NS && none_inside(g) && gate_threads_are_out(p, who))

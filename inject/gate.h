@@ -24,9 +24,9 @@ bool gate_arm_again(struct process *p);
  */
 void gate_stop(struct process *p, gate_start_fn *stop);
 /* In the thread that has called exit(): closes the gate for good. Returns when no thread is in the
- * driver and no more come, or after 0.25 s. They wait at their next call, for a second at most.
- * Otherwise a thread that still launches may crash in libcudart, whose handler has cleared its
- * pointers to the driver's functions (observed with CUDA 13.0). CUPTI prolongs the exit. */
+ * driver and no more come, or after 0.25 s. They wait at their next call, until a second has
+ * passed. Otherwise a thread that still launches may crash in libcudart, whose handler has cleared
+ * its pointers to the driver's functions (observed with CUDA 13.0). CUPTI prolongs the exit. */
 void gate_close(struct process *p);
 /* Threads are not counted from now on. */
 void gate_disarm(struct process *p);

@@ -116,8 +116,8 @@ struct gate {
 	uint32_t state;	  /* enum ct_cupti_state */
 	uint32_t small;	  /* 1: a thread came whose stack is too small */
 	uint32_t epoch;	  /* how often it was armed */
-	uint32_t exits;	  /* 1: closed by gate_close() */
 	uint32_t came;	  /* how many threads have had to wait */
+	uint64_t exit_ns; /* closed by gate_close() until then; 0: not */
 	/* Threads outside calls that began before. */
 	uint32_t passed_cnt, passed[GATE_THREADS];
 };

@@ -2,7 +2,11 @@
 /* Writes lines to the program's stderr. */
 #include "inject.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 bool inject_verbose;
 
@@ -20,6 +24,29 @@ size_t put_number(char *to, unsigned long n, unsigned base)
 	return len;
 }
 
+/* A write must neither wait for a reader nor signal the program: a pipe is opened again, to write
+ * without waiting, and to be its reader meanwhile; a file's limit is compared. The dynamic loader
+ * and libc make the same calls, so a filter permits them. A socket cannot be opened again. */
+static void put_line(const char *text, size_t len)
+{
+	long fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/fd/2",
+		      O_RDWR | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct rlimit max = {0};
+	struct stat st;
+
+	if (fd < 0) {
+		if (!inject_sandboxed)
+			sys(SYS_sendto, 2, text, len, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+		return;
+	}
+	if (!sys(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) &&
+	    (!S_ISREG(st.st_mode) ||
+	     (!sys(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &max) && max.rlim_cur > len &&
+	      (uint64_t)st.st_size < max.rlim_cur - len)))
+		sys(SYS_write, fd, text, len);
+	sys(SYS_close, fd);
+}
+
 void log_warn(const char *what, int err)
 {
 	char text[300] = "cudatrace: ";
@@ -34,7 +61,7 @@ void log_warn(const char *what, int err)
 		text[n++] = ')';
 	}
 	text[n++] = '\n';
-	sys(SYS_write, 2, text, n);
+	put_line(text, n);
 }
 
 void log_debug(const char *what, int err)

@@ -88,15 +88,16 @@ void sandbox_at_start(char comm[16])
 	unsigned cnt = filters();
 
 	name = line_of(status, "Name:\t");
-	if (!name)
-		sys(SYS_prctl, PR_GET_NAME, comm);
 	for (unsigned i = 0; name && i < 15 && name[i] != '\n'; i++)
 		comm[i] = name[i];
 	/* Before it loads the library into a running program, the tracer checks the filters. */
-	if (!strcmp(comm, LATE_THREAD_NAME) || cnt <= (before ? number(before) : 0))
+	if (name && (!strcmp(comm, LATE_THREAD_NAME) || cnt <= (before ? number(before) : 0)))
 		return;
-	is_foreign = before || !trial_passes();
+	/* Without /proc there may be a filter. */
+	is_foreign = (name && before) || !trial_passes();
 	inject_sandboxed = is_foreign;
+	if (!name && !is_foreign)
+		sys(SYS_prctl, PR_GET_NAME, comm);
 }
 
 void sandbox_report(void)

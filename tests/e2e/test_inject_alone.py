@@ -3,6 +3,7 @@
 # takes: 15
 """LD_PRELOAD=libcudatrace-inject.so without a tracer: a trace is written, and the program is not affected."""
 import collections
+import contextlib
 import glob
 import os
 import pathlib
@@ -52,6 +53,28 @@ def agrees(t, out):
     """Checks that all calls that the program counted are there; the driver also calls itself."""
     made, seen = counts(out), collections.Counter(c["symbol"] for c in t.calls if "parent" not in c)
     assert t.accounts() and {s: made[s] for s in seen} == dict(seen)
+
+
+@pytest.mark.parametrize("what", ["closed", "full", "limit", "file"])
+def test_line_that_nobody_takes(tmp_path, what):
+    """The library's own line must neither end the program by a signal nor wait for a reader."""
+    r, w = os.pipe()
+    if what == "closed":
+        os.close(r)
+    os.set_blocking(w, False)
+    with contextlib.suppress(BlockingIOError):
+        while what == "full":
+            os.write(w, b"x" * 4096)
+    os.set_blocking(w, True)
+    file = os.open(tmp_path / "err", os.O_WRONLY | os.O_CREAT)
+    env = {**os.environ, **preloaded("/nonexistent/trace")}
+    with subprocess.Popen(["prlimit", *(["--fsize=0"] if what == "limit" else []), FAKE + "/sample", "--quiet"], env=env, stdout=subprocess.DEVNULL,
+                          stderr=file if what in ("limit", "file") else w) as p:
+        try:
+            assert p.wait(10) == 0
+        finally:
+            p.kill()
+    assert ((tmp_path / "err").read_text(encoding="utf-8").count("cudatrace: ") == 1) == (what == "file")
 
 
 def test_sample(tmp_path):

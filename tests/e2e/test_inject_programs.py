@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from helpers.jsonl import Trace
-from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, Ran, needs_tracing, until
+from helpers.run import ALL, CUDATRACE, FAKE, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing, until
 
 LIBRARY = O + "/libcudatrace-inject.so"
 SOURCES = TESTS + "/inject/programs/"
@@ -309,6 +309,15 @@ def test_filter_of_container(tmp_path, filtered, variable):
     assert (ran.status, ran.out, ran.err) == (0, "60 calls\nlimit off\n", ""), ran
     until(lambda: is_whole(path))
     assert [e["op"] for e in Trace(path).ev if e["type"] == "library"] == ["attached"]
+
+
+@pytest.mark.parametrize("name", ["getsockopt", "gettid", "prctl"])
+def test_filter_without_proc(tmp_path, filtered, name):
+    """The library cannot count filters: it must not make the call that ends the program."""
+    needs_tracing()
+    shell = f"mount -t tmpfs none /proc && exec {filtered} kill {name} {c('calls')}"
+    ran = cudatrace("-q", "--probe=inject", "--jsonl", tmp_path / "trace", "--", "unshare", "-m", "sh", "-c", shell, env={"LD_LIBRARY_PATH": FAKE})
+    assert (ran.status, ran.out.splitlines()[0]) == (0, "60 calls"), ran
 
 
 @pytest.mark.parametrize("way", ["user", "alone", "injected"])
