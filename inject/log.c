@@ -3,10 +3,11 @@
 #include "inject.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 bool inject_verbose;
 
@@ -26,25 +27,27 @@ size_t put_number(char *to, unsigned long n, unsigned base)
 
 /* A write must neither wait for a reader nor signal the program: a pipe is opened again, to write
  * without waiting, and to be its reader meanwhile; a file's limit is compared. The dynamic loader
- * and libc make the same calls, so a filter permits them. A socket cannot be opened again. */
+ * and libc make the same calls, so a filter permits them. A socket, and what belongs to another
+ * user, cannot be opened again. */
 static void put_line(const char *text, size_t len)
 {
+	struct pollfd ready = {.fd = 2, .events = POLLOUT};
+	const struct timespec now = {0};
 	long fd = sys(SYS_openat, AT_FDCWD, "/proc/thread-self/fd/2",
 		      O_RDWR | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct rlimit max = {0};
 	struct stat st;
 
-	if (fd < 0) {
-		if (!inject_sandboxed)
-			sys(SYS_sendto, 2, text, len, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+	if (fd < 0 && (inject_sandboxed || sys(SYS_ppoll, &ready, 1, &now, NULL, 0) != 1 ||
+		       ready.revents != POLLOUT))
 		return;
-	}
-	if (!sys(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) &&
+	if (!sys(SYS_newfstatat, fd < 0 ? 2 : fd, "", &st, AT_EMPTY_PATH) &&
 	    (!S_ISREG(st.st_mode) ||
 	     (!sys(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &max) && max.rlim_cur > len &&
 	      (uint64_t)st.st_size < max.rlim_cur - len)))
-		sys(SYS_write, fd, text, len);
-	sys(SYS_close, fd);
+		sys(SYS_write, fd < 0 ? 2 : fd, text, len);
+	if (fd >= 0)
+		sys(SYS_close, fd);
 }
 
 void log_warn(const char *what, int err)
