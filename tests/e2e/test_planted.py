@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# alone
 # takes: 8
 """Each failure of tests/failures.c, by each way to trace it: in-process and by uprobes, from the start and attached late, as root and as a user. The
 verdict must name the right kernel first and the function that launched it, and be certain only where nothing else can be the cause. One trace of each
