@@ -171,7 +171,7 @@ static cold bool sample_begin(struct process *p, struct thread *t)
 /* took: the overhead of this sample. */
 static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
 {
-	/* What took longer was interrupted. */
+	/* A longer time contains an interruption. */
 	uint64_t pause = (took < CT_COST_MAX_NS ? took : CT_COST_MAX_NS) * CT_SAMPLE_PAUSE;
 
 	t->sample_ns = now + (pause > CT_SHM_SAMPLE_NS ? pause : CT_SHM_SAMPLE_NS);

@@ -299,7 +299,7 @@ static void set_level(struct daemon *d, int argc, char **argv, bool root, struct
 	json_sym(j, "level", proc_level_name(p->level));
 }
 
-/* What a burst records fills files that others need, too. */
+/* A burst uses space of files that other processes need. */
 #define BURST_MAX_NS (3600 * SEC_NS)
 /* A later time is a mistake. */
 #define PLANNED_MAX_NS (7 * 86400 * SEC_NS)

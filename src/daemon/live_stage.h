@@ -32,7 +32,7 @@ struct live_stage {
 /* The call begins: from now on, s is what the call belongs to. marks: there are functions that end
  * iterations. */
 void live_stage__begin(struct live_stage *s, const struct trace_event *ev, bool marks);
-/* The same call ends. ends: it is of a function that ends iterations. interval: number of the
+/* The end of that call. ends: its function ends iterations. interval: number of the
  * current interval of profiles. */
 void live_stage__end(struct live_stage *s, const struct trace_event *ev, bool ends,
 		     uint32_t interval);

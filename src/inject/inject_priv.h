@@ -422,7 +422,7 @@ void stalls__look(struct inject *in, struct client *p);
 void stalls__read_totals(struct client *p, uint64_t now);
 /* Counts the samples of a record. Returns true. */
 bool stalls__note(struct client *p, const struct ct_stalls *rec);
-/* Of a process that has ended: samples that it read, but did not send, are lost. */
+/* Counts the samples that a process had read, but not sent, when it ended. */
 void stalls__lose_rest(struct client *p);
 void stalls__add_totals(const struct client *p, struct ct_shm_stalls *sum);
 /* Reports the state of --gpu-time in this process, once. */

@@ -184,7 +184,7 @@ def test_no_tensor_cores(tmp_path, other, found):
     assert found != "no_tensor_cores" or "80.0 % of the issued instructions are multiply-adds, and none uses tensor cores; an instruction is issued in 90.0 %" in r.text()
 
 
-# Of a kernel with these signs.
+# The diagnoses of a kernel with these signs.
 BASE = {"kernel": "k()", "kernel_mangled": "_Z1kv", "grid": 1056, "block": 256, "samples": 1_000_000, "sm_us": 132_000, "duration_us": 1000, "guarded": 0, "diverged": 0,
         "issued_memory": 10, "issued_multiply": 0, "matrix": 0}
 

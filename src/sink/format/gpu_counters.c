@@ -34,7 +34,7 @@ static const struct row {
 	[CT_GPU_SM_UTIL] = {NULL, "busy", "%"},
 };
 
-/* The same of EVENT_GPU_METRICS. */
+/* Counters of EVENT_GPU_METRICS. */
 static const char *const metric_names[CT_PM_VALUE_CNT] = {
 	[CT_PM_GR_ACTIVE] = "busy",
 	[CT_PM_SM_ACTIVE] = "SMs active",
