@@ -105,7 +105,8 @@ void model__sample(struct model *m, const struct raw_call *raw)
 	s->tid = raw->call->rec.tid;
 	s->ns = raw->call->rec.ts_ns;
 	s->cnt = raw->python_cnt;
-	memcpy(s->frames, raw->python, s->cnt * sizeof(s->frames[0]));
+	if (s->cnt) /* none: no address either */
+		memcpy(s->frames, raw->python, s->cnt * sizeof(s->frames[0]));
 }
 
 static void take_sample(struct model *m, const struct trace_event *ev, struct stack_source *to)
