@@ -144,6 +144,10 @@ if [ "$set" = check-all ]; then
 	have busybox || wanted+=('busybox-static:the programs for those kernels')
 	have cpio || wanted+=('cpio:puts their file systems together')
 	have pahole || wanted+=('pahole:type information for the mock driver kernel modules')
+	have go || wanted+=('golang-go:reads profiles, and builds programs that the library enters')
+	for lib in libjemalloc.so.2:libjemalloc2 libtcmalloc_minimal.so.4:libtcmalloc-minimal4; do
+		ldconfig -p | grep -q "${lib%:*}" || wanted+=("${lib#*:}:another allocator of programs that the library enters")
+	done
 fi
 if [ "$set" = check-all ] && [ "$(uname -m)" = x86_64 ]; then
 	have aarch64-linux-gnu-gcc || wanted+=('gcc-aarch64-linux-gnu:compiles for arm64')

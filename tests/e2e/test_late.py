@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
-# takes: 150 1400
+# takes: 150 1500
 """--probe=inject -p: the library enters programs that run already, and check themselves. No call is missing or recorded twice,
 whether tracers end or are killed. Processes that cannot be entered are refused with a reason, and nothing in them is changed."""
 import collections
@@ -44,6 +44,8 @@ __attribute__((constructor)) static void map(void)
 }
 """
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
+# Only in make check-all: other languages, and other allocators for the kind malloc.
+OTHERS = {"go": None, "java": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
 HIDE = ["sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
 # In another root there is nothing but the system's libraries and the test's folder.
 ROOT = ["sh", "-c", """
@@ -76,6 +78,8 @@ def built():
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     for args, source in (([*lib, folder + "/lib/libcuda.so.1"], ""), (["-DNO_POINTERS", *lib, folder + "/plain/libcuda.so.1"], ""),
                          (["-o", folder + "/late", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl", "-lpthread", "-lseccomp"], ""),
+                         (["-fsanitize=address", "-o", folder + "/late-asan", TESTS + "/inject/late.c", TESTS + "/inject/late_filters.c", "-ldl",
+                           "-lpthread", "-lseccomp"], ""),
                          (["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"], ""),
                          (["-fPIC", "-shared", "-o", folder + "/threads.so", "-xc", "-"], THREADS),
                          (["-fPIC", "-shared", "-o", folder + "/maps.so", "-xc", "-"], MAPS)):
@@ -83,10 +87,40 @@ def built():
     return folder
 
 
+def go(built):
+    if not shutil.which("go"):
+        pytest.skip("go is not installed (golang-go)")
+    env = {"HOME": os.environ["TMP"], **os.environ, "GOFLAGS": ""}
+    subprocess.run(["go", "build", "-o", built + "/late-go", TESTS + "/inject/late.go"], check=True, env=env)
+    return [built + "/late-go"]
+
+
+def java(built):
+    if not shutil.which("javac") or not shutil.which("java"):
+        pytest.skip("a JDK is not installed")
+    subprocess.run(["javac", "-nowarn", "-d", built, TESTS + "/inject/Late.java"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([*CC, "-O2", "-Wall", "-fPIC", "-shared", "-o", built + "/late_jni.so", TESTS + "/inject/late_jni.c", "-ldl"], check=True)
+    return ["java", "-Xmx64m", "-cp", built, "Late", built + "/late_jni.so"]
+
+
+def command_of(built, kind, name="late"):
+    """The command of a kind, and its environment."""
+    if kind == "python":
+        return [sys.executable, TESTS + "/inject/late.py"], {}
+    if kind in ("go", "java"):
+        return {"go": go, "java": java}[kind](built), {}
+    if kind in OTHERS:
+        if OTHERS[kind] not in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout:
+            pytest.skip(OTHERS[kind] + " is not installed")
+        return [built + "/late", "malloc"], {"LD_PRELOAD": OTHERS[kind]}
+    return [f"{built}/{name}", *kind.split()], {}
+
+
 @contextlib.contextmanager
 def program(built, kind, before=(), user=0, lib=None, name="late", **env):
     """Runs it; at the end it must be unharmed. Its attribute `calls` then has the launches of each thread."""
-    command = [sys.executable, TESTS + "/inject/late.py"] if kind == "python" else [f"{built}/{name}", *kind.split()]
+    command, of = command_of(built, kind, name)
+    env = {**of, **env}
     with subprocess.Popen([*before, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, user=user,
                           env={**os.environ, "LD_LIBRARY_PATH": str(lib or built + "/lib"), **env}) as p:
         try:
@@ -156,7 +190,7 @@ def enter(p, path, seconds=0):
     assert is_late or launches(path)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "docker", "filters"])
+@pytest.mark.parametrize("kind", [*KINDS, "docker", "filters", *[pytest.param(k, marks=pytest.mark.long) for k in OTHERS]])
 def test_programs(tmp_path, built, kind):
     with program(built, kind) as p:
         enter(p, tmp_path / "trace")
@@ -167,7 +201,7 @@ ATTACHES, SEED = int(os.environ.get("LATE_ATTACHES", "15")), os.environ.get("LAT
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [*KINDS, "docker", "all"])
+@pytest.mark.parametrize("kind", [*KINDS, *OTHERS, "docker", "all"])
 def test_programs_often(tmp_path, built, kind):
     """Half of the tracers are killed at a random moment (LATE_KILLS=0: none)."""
     where = CONTAINERS["all"] if kind == "all" else ((), 0)
@@ -287,18 +321,18 @@ def refused(p, *args):
     return ran.err
 
 
-REFUSALS = {"kills": ("kills", (), {}, "(seccomp) and forbids openat, which loading a library needs"),
-            "refuses": ("refuses", (), {}, "(seccomp) and forbids mmap"), "one": ("one", (), {}, "(seccomp) and forbids openat"),
-            "threads": ("call", (), {"LD_PRELOAD": "threads.so"}, "it replaces pthread_create()"),
-            "variable": ("call", (), {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
+# kind, program, environment, reason
+REFUSALS = {"kills": ("kills", "late", {}, "(seccomp) and forbids openat, which loading a library needs"),
+            "refuses": ("refuses", "late", {}, "(seccomp) and forbids mmap"), "one": ("one", "late", {}, "(seccomp) and forbids openat"),
+            "threads": ("call", "late", {"LD_PRELOAD": "threads.so"}, "it replaces pthread_create()"),
+            "asan": ("call", "late-asan", {"ASAN_OPTIONS": "detect_leaks=0"}, "it replaces pthread_create()"),
+            "variable": ("call", "late", {"CUDATRACE_NO_INJECT": "1"}, "CUDATRACE_NO_INJECT")}
 
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refused(built, name):
-    kind, before, env, why = REFUSALS[name]
-    if before and subprocess.run([*before, "true"], check=False, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip(f"{before[0]} {before[1]} is not allowed")
-    with program(built, kind, before, **{k: v.replace("threads.so", built + "/threads.so") for k, v in env.items()}) as p:
+    kind, runs, env, why = REFUSALS[name]
+    with program(built, kind, name=runs, **{k: v.replace("threads.so", built + "/threads.so") for k, v in env.items()}) as p:
         said = refused(p)
         assert why in said and "use --probe=uprobe" in said and not is_entered(p)
 
