@@ -129,6 +129,17 @@ static size_t first_advice(const char *text)
 	return len && text[len - 1] == '.' ? len - 1 : len;
 }
 
+static void print_finding(const struct term *term, unsigned n, const struct finding *x)
+{
+	struct term inner = *term;
+
+	inner.width -= ADVICE_INDENT;
+	fputs(term->is_markdown ? "\n" : "  ", term->f);
+	/* Assistants refer to a finding by its id. */
+	term_words(&inner, ADVICE_INDENT, term->is_markdown ? "%u. %s: %s (%s)" : "%u. %s: %s", n,
+		   x->rule->title, x->brief, x->rule->id);
+}
+
 static void print_advice(const struct term *term, const struct finding *x)
 {
 	struct term inner = *term;
@@ -169,9 +180,7 @@ static void print_findings(const struct report *r, const struct term *term, cons
 		}
 		if (!n++)
 			term_section(term, "Do next", "%s", FINDINGS_ORDER);
-		/* Assistants refer to a finding by its id. */
-		term_para(term, term->is_markdown ? "%u. %s: %s (%s)" : "%u. %s: %s", n,
-			  x->rule->title, x->brief, x->rule->id);
+		print_finding(term, n, x);
 		print_advice(term, x);
 	}
 	if (skipped)
