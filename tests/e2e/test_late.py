@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
-# takes: 150 1500
+# takes: 150 1100
 """--probe=inject -p: the library enters programs that run already, and check themselves. No call is missing or recorded twice,
 whether tracers end or are killed. Processes that cannot be entered are refused with a reason, and nothing in them is changed."""
 import collections
@@ -197,7 +197,7 @@ def test_programs(tmp_path, built, kind):
 
 
 # For a proof by hand, thousands: LATE_ATTACHES=300 LATE_SEED=1 tests/run.sh --long late -k often
-ATTACHES, SEED = int(os.environ.get("LATE_ATTACHES", "15")), os.environ.get("LATE_SEED", "")
+ATTACHES, SEED = int(os.environ.get("LATE_ATTACHES", "10")), os.environ.get("LATE_SEED", "")
 
 
 @pytest.mark.long
