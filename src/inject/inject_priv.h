@@ -177,7 +177,8 @@ bool shm__each_call(const struct shm *m, unsigned i, unsigned max,
 bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id);
 /* The process has ended: drops its cached ring windows. */
 void shm__forget_windows(const struct shm *m);
-/* Returns about how many records were not read. */
+/* Returns how many records were not read: where there is no time to count them, or one is invalid,
+ * the rest is an estimate by its bytes. */
 uint64_t shm__unread(const struct shm *m);
 /* Returns whether a call in flight, which was the last one recorded, was about to be removed when
  * the process was killed. */

@@ -259,27 +259,37 @@ void shm__release(struct shm *m, unsigned i)
 /* Calls between checks of the time budget. */
 #define CALLS_AT_ONCE 256
 
+/* Reads a record's size and kind. Returns the bytes up to the next one, or 0 if it is invalid. */
+static uint64_t room_at(const struct shm *m, unsigned i, uint64_t pos, uint64_t head,
+			struct ct_rec *rec)
+{
+	uint64_t left = m->ring_sz - (pos & (m->ring_sz - 1));
+	const uint8_t *at = ring_at(m, i, pos, FILLER_SZ, head);
+
+	if (!at)
+		return 0;
+	memcpy(rec, at, FILLER_SZ);
+	if (rec->size < FILLER_SZ || rec->size > left || rec->size > head - pos ||
+	    (rec->kind == CT_REC_NONE && rec->size != left))
+		return 0;
+	return ((uint64_t)rec->size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+}
+
 static bool each_call(const struct shm *m, unsigned i, uint64_t head, unsigned max,
 		      void (*fn)(void *ctx, const struct ct_call *c), void *ctx)
 {
 	unsigned cnt = 0;
 
 	for (uint64_t pos = m->slots[i].pos; pos < head; cnt++) {
-		uint64_t left = m->ring_sz - (pos & (m->ring_sz - 1));
-		const uint8_t *at = ring_at(m, i, pos, FILLER_SZ, head);
 		struct ct_call c = {0};
-		uint64_t size;
+		uint64_t size, room = room_at(m, i, pos, head, &c.rec);
+		const uint8_t *at;
 
 		if (cnt == max || (cnt % CALLS_AT_ONCE == 0 && !time_budget__has_time()))
 			return false;
-		if (!at)
-			break;
-		memcpy(&c.rec, at, FILLER_SZ);
-		if (c.rec.size < FILLER_SZ || c.rec.size > left || c.rec.size > head - pos)
+		if (!room)
 			break;
 		size = c.rec.size;
-		if (c.rec.kind == CT_REC_NONE && size != left)
-			break;
 		if (c.rec.kind == CT_REC_CALL && size >= CT_CALL_FIXED_SZ) {
 			at = ring_at(m, i, pos, CT_CALL_FIXED_SZ, head);
 			if (!at)
@@ -293,7 +303,7 @@ static bool each_call(const struct shm *m, unsigned i, uint64_t head, unsigned m
 			lengthen(&c, at, size);
 			fn(ctx, &c);
 		}
-		pos += (size + CT_SHM_ALIGN - 1) & ~(uint64_t)(CT_SHM_ALIGN - 1);
+		pos += room;
 	}
 	return true;
 }
@@ -321,11 +331,28 @@ bool shm__last_call(const struct shm *m, unsigned i, uint64_t *id)
 /* Typical size of a record. */
 #define USUAL_SZ 80
 
+static uint64_t unread_of(const struct shm *m, unsigned i)
+{
+	const struct shm_slot *s = &m->slots[i];
+	uint64_t cnt = 0, pos = s->pos, room;
+	struct ct_rec rec;
+
+	for (unsigned n = 0; pos < s->head; n++, pos += room) {
+		if (n % CALLS_AT_ONCE == 0 && !time_budget__has_time())
+			break;
+		room = room_at(m, i, pos, s->head, &rec);
+		if (!room)
+			break;
+		cnt += rec.kind != CT_REC_NONE;
+	}
+	return pos < s->head ? cnt + (s->head - pos + USUAL_SZ - 1) / USUAL_SZ : cnt;
+}
+
 uint64_t shm__unread(const struct shm *m)
 {
-	uint64_t bytes = 0;
+	uint64_t cnt = 0;
 
 	for (unsigned i = 0; i < m->slot_cnt; i++)
-		bytes += m->slots[i].size ? m->slots[i].head - m->slots[i].pos : 0;
-	return (bytes + USUAL_SZ - 1) / USUAL_SZ;
+		cnt += m->slots[i].size ? unread_of(m, i) : 0;
+	return cnt;
 }

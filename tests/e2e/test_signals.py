@@ -217,9 +217,17 @@ def to_name(c, sig):
             os.kill(pid, sig)
 
 
+def command_line(pid):
+    """Its words; an empty one if the process has ended meanwhile, as helpers of the tracer do."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return [""]
+
+
 def to_lines_with(c, sig, word):
     for pid in tree(c.pid):
-        if word in pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+        if word in command_line(pid):
             os.kill(pid, sig)
 
 
@@ -259,7 +267,7 @@ def send_in_each_way(c):
 def test_ways(program, producer):
     c = Command(program, producer=producer, seconds=0, start_new_session=True)
     # pidof finds only the command.
-    assert [p for p in tree(c.p.pid) if pathlib.Path(f"/proc/{p}/cmdline").read_text().split("\0")[0] == program] == [c.command()]
+    assert [p for p in tree(c.p.pid) if command_line(p)[0] == program] == [c.command()]
     send_in_each_way(c)
     os.kill(c.command(), signal.SIGTERM)
     assert c.status() == 5
