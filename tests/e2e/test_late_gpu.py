@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # timeout: 1800
-# takes: 30 600
+# takes: 30 300
 """--gpu-time -p: CUPTI is started in a program that runs already while no thread is in the driver. The mock CUPTI aborts as the
 real one may. Each launch after the start has a GPU time; reasons for having none are reported in one line."""
 import collections
@@ -245,9 +245,9 @@ def test_burst(for_all, own):  # noqa: F811
 
 @pytest.mark.long
 def test_cold_starts(tmp_path, own):
-    """160 cold starts with seven threads. The mock aborts if a thread is in the driver meanwhile."""
+    """80 cold starts with seven threads. The mock aborts if a thread is in the driver meanwhile."""
     path = tmp_path / "t.jsonl"
-    for n in range(80):
+    for n in range(40):
         with contextlib.ExitStack() as programs:
             pids = [programs.enter_context(program(own, 7)).pid for _ in range(2)]
             with subprocess.Popen([CUDATRACE, "-q", "--gpu-time", "--yes", "-p", ",".join(map(str, pids)), "--jsonl", str(path), "-e", "graph"], stderr=subprocess.DEVNULL) as tracer:
