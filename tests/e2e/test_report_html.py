@@ -33,6 +33,14 @@ def test_each_class_has_a_colour():
     assert types and not [t for t in types if not re.search(rf"[{{ \t]{t}: '#", colours)]
 
 
+def test_each_type_of_number_has_a_format():
+    with open("src/report/section_types.def", encoding="utf-8") as f:
+        numbers = re.findall(r'^SECTION_TYPE\((\w+), \w+, "(?:integer|number)"', f.read(), re.M)
+    with open("src/report/page/html/rows.js", encoding="utf-8") as f:
+        formats = re.search(r"^\tSHOW: {.*?^\t},", f.read(), re.M | re.S)[0]
+    assert numbers and not [t for t in numbers if not re.search(rf"\b{t}:", formats)]
+
+
 @pytest.fixture(scope="module")
 def pages():
     """pages(NAME): the page's path; the page is made at the first request"""

@@ -166,7 +166,7 @@ const app = {
 		/* Sections that nothing above draws. */
 		for (const name of new Set([...rows.tables.keys()].map(x => x.split('.')[0])))
 			if (!drawn.has(name) && !parts.some(x => x[0] === name))
-				parts.splice(-1, 0, [name, rows.words([name]), rows.section(r, name), rows.words([name])]);
+				parts.splice(-1, 0, [name, rows.title(name), rows.section(r, name), rows.title(name)]);
 		main.append(...top);
 		for (const [id, title, content, short] of parts) {
 			const s = app.section(id, title, content);

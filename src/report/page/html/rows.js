@@ -14,8 +14,9 @@ const rows = {
 
 	/* How a type is shown. */
 	SHOW: {
-		count: fmt.count, number: String, signed: String, ns: fmt.ns, mean_ns: fmt.ns, f64_ns: fmt.ns, bytes: fmt.bytes, milli: fmt.num, f64: fmt.num, digits: fmt.num,
-		share: fmt.share, ratio: fmt.share, rate: fmt.gbps, joules: fmt.joules, ts: fmt.ts, since: fmt.ts, flag: v => v ? 'yes' : '',
+		count: fmt.count, number: String, signed: String, ns: fmt.ns, mean_ns: fmt.ns, f64_ns: fmt.ns, call_ns: fmt.ns, call_mean_ns: fmt.ns, call_f64_ns: fmt.ns,
+		ms: v => fmt.ns(v * 1e6), us: v => fmt.ns(v * 1e3), bytes: fmt.bytes, milli: fmt.num, f64: fmt.num, exact: fmt.num, digits: fmt.num,
+		share: fmt.share, call_share: fmt.share, ratio: fmt.share, rate: fmt.gbps, joules: fmt.joules, ts: fmt.ts, since: fmt.ts, flag: v => v ? 'yes' : '',
 	},
 	TEXTS: ['text', 'sym', 'hex', 'flag', 'array', 'map'],
 
@@ -23,6 +24,8 @@ const rows = {
 
 	/* As a heading: without its unit, which the cells have. */
 	words: path => path.map(name => name.replace(/_(ns|bytes|gbps|joules)$/, '').replace(/(^|_)ts$/, '$1at').replaceAll('_', ' ').replace(/^comm$/, 'name')).join(' '),
+
+	title: name => rows.words([name]).replace(/^./, x => x.toUpperCase()),
 
 	/* A name of C++ has parts that matter less. */
 	text: v => /[<(]/.test(v) ? kernelName(v) : v,
