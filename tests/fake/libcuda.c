@@ -12,8 +12,10 @@
  *   FAKE_EVENT_HANG=1          a wait for an event that is not recorded does not end
  *   FAKE_DELAY_US=SYM:US,...   delays each call of SYM
  *   FAKE_CALL_NS=NS            delays every call
- *   FAKE_KERNEL_US=US          duration of a kernel on the simulated timeline (5)
- *   FAKE_NO_SEM=1              every call only counts and returns 0
+ *   FAKE_KERNEL_US=US[,KERNEL:US...]  duration of kernels on the simulated timeline (5), and of
+ * these FAKE_COPY_GBPS=RATE[,RATE] rate of copies (25), and of those from or to pageable memory,
+ * which then return when they are done FAKE_NO_SEM=1              every call only counts and
+ * returns 0
  */
 #include "libcuda.h"
 #include "libcuda_tids.h"

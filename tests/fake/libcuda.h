@@ -174,6 +174,7 @@ struct array {
 bool mem_is_device(uint64_t ptr, size_t size);
 /* The GPU has a copy to or from it over its bus. */
 bool mem_is_host(uint64_t ptr);
+bool mem_is_pageable(uint64_t ptr);
 /* false for freed or never allocated device memory; host memory is not checked. */
 bool mem_plausible(uint64_t ptr, size_t size);
 
@@ -202,7 +203,6 @@ void stream_wait(struct stream *s);
 /* All of them; is this the legacy default stream? */
 extern struct stream *streams;
 bool stream_is_legacy(const struct stream *s);
-uint64_t copy_ns(size_t bytes);
 #define ENDLESS_NS (3600 * 1000000000ull)
 uint64_t kernel_ns(void);
 
@@ -229,6 +229,9 @@ struct graph *graph_new(void);
 void graph_free(struct graph *g);
 void capture_add(struct graph *g, const struct work *w);
 void copy2d_run(const uint64_t *params);
+uint64_t copy_ns(const struct work *w);
+/* Whether copies from or to pageable memory take longer, and this is one. */
+bool copy_is_slow(const struct work *w);
 /* For libcupti: the time of the work on the timeline. */
 void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns);
 void tools_context(void *ctx, uint32_t device, bool is_new);

@@ -5,14 +5,34 @@
  */
 #include "libcuda.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define COPY_BYTES_PER_NS 25
-#define COPY_LATENCY_NS	  1500
+#define COPY_LATENCY_NS 1500
 
-uint64_t copy_ns(size_t bytes)
+/* Bytes per ns: of pinned memory, and of pageable memory; 0: as of pinned memory. */
+static const double *copy_rates(void)
 {
-	return COPY_LATENCY_NS + bytes / COPY_BYTES_PER_NS;
+	static double rates[2];
+	const char *s = getenv("FAKE_COPY_GBPS");
+
+	if (!rates[0]) {
+		rates[1] = s && strchr(s, ',') ? strtod(strchr(s, ',') + 1, NULL) : 0;
+		rates[0] = s ? strtod(s, NULL) : 25;
+	}
+	return rates;
+}
+
+bool copy_is_slow(const struct work *w)
+{
+	return w->kind == WORK_COPY && copy_rates()[1] > 0 &&
+	       (mem_is_pageable(w->dst) || mem_is_pageable(w->src));
+}
+
+uint64_t copy_ns(const struct work *w)
+{
+	return COPY_LATENCY_NS + (uint64_t)((double)w->size * (w->height ? w->height : 1) /
+					    copy_rates()[copy_is_slow(w)]);
 }
 
 /* A side of cuMemcpy3D; cuMemcpy2D is converted to it. */
@@ -135,9 +155,9 @@ static int copy3d(struct call *c, const struct copy3d *p, bool async, unsigned s
 		return work_submit(s, &w);
 	if (s->capture)
 		return E_CAPTURE;
+	err = work_submit(s, &w);
 	stream_wait(s);
-	copy2d_run(w.params);
-	return OK;
+	return err;
 }
 
 static bool is_async(const struct call *c)
@@ -173,6 +193,7 @@ static int copy(struct call *c, uint64_t dst, uint64_t src, size_t size, bool ds
 {
 	struct stream *s = stream_of(c, stream_arg < 0 ? 0 : c->w[stream_arg]);
 	struct work w = {.kind = WORK_COPY, .dst = dst, .src = src, .size = size};
+	int err;
 
 	if (!s)
 		return E_HANDLE;
@@ -182,13 +203,12 @@ static int copy(struct call *c, uint64_t dst, uint64_t src, size_t size, bool ds
 		return E_VALUE;
 	if (src_dev ? !mem_is_device(src, size) : !mem_plausible(src, size))
 		return E_VALUE;
-	if (stream_arg >= 0)
-		return work_submit(s, &w);
-	if (s->capture)
+	if (stream_arg < 0 && s->capture)
 		return E_CAPTURE;
-	stream_wait(s);
-	memmove((void *)(uintptr_t)dst, (void *)(uintptr_t)src, size);
-	return OK;
+	err = work_submit(s, &w);
+	if (stream_arg < 0 || (!s->capture && copy_is_slow(&w)))
+		stream_wait(s);
+	return err;
 }
 
 #define COPY(name, dst_dev, src_dev)                                                               \
@@ -310,7 +330,7 @@ static int run_prefetch(struct call *c)
 		return E_HANDLE;
 	if (!mem_is_device(c->w[0], c->w[1]))
 		return E_VALUE;
-	stream_add(s, copy_ns(c->w[1]));
+	stream_add(s, copy_ns(&(struct work){.size = c->w[1]}));
 	return OK;
 }
 

@@ -65,17 +65,17 @@ static int run_launch_host(struct call *c)
 	return work_submit(s, &w);
 }
 
-/* The value after "KERNEL:" if the variable names this kernel; "" without one. NULL: it does not.
- */
+/* The value after "KERNEL:" in the variable's list; "" without one. NULL: it does not name it. */
 static const char *planned(const char *variable, uint64_t func)
 {
 	const char *plan = getenv(variable);
 	const struct func *f = plan ? func_get(func) : NULL;
 	size_t len = f ? strlen(f->name) : 0;
 
-	if (!f || strncmp(plan, f->name, len) != 0)
-		return NULL;
-	return plan[len] == ':' ? plan + len + 1 : plan[len] ? NULL : plan + len;
+	for (; f && *plan; plan += strcspn(plan, ","), plan += *plan == ',')
+		if (!strncmp(plan, f->name, len) && strchr(":,", plan[len]))
+			return plan[len] == ':' ? plan + len + 1 : "";
+	return NULL;
 }
 
 static void run_on_timeline(struct stream *s, const struct work *w, uint64_t duration_ns)
@@ -87,11 +87,13 @@ static void run_on_timeline(struct stream *s, const struct work *w, uint64_t dur
 static void run_kernel(struct stream *s, const struct work *w)
 {
 	const char *code = planned("FAKE_FAULT", w->func), *ms = planned("FAKE_HANG", w->func);
+	const char *us = planned("FAKE_KERNEL_US", w->func);
 
 	run_on_timeline(s, w,
-			!ms   ? kernel_ns()
-			: *ms ? strtoull(ms, NULL, 0) * 1000000
-			      : ENDLESS_NS);
+			ms && *ms ? strtoull(ms, NULL, 0) * 1000000
+			: ms	  ? ENDLESS_NS
+			: us	  ? strtoull(us, NULL, 0) * 1000
+				  : kernel_ns());
 	if (code)
 		fault_plan(strtol(code, NULL, 0), s->busy_until_ns);
 }
@@ -104,18 +106,18 @@ int work_run(struct stream *s, const struct work *w)
 		break;
 	case WORK_COPY:
 		memmove((void *)(uintptr_t)w->dst, (void *)(uintptr_t)w->src, w->size);
-		run_on_timeline(s, w, copy_ns(w->size));
+		run_on_timeline(s, w, copy_ns(w));
 		break;
 	case WORK_COPY2D:
 		copy2d_run(w->params);
-		run_on_timeline(s, w, copy_ns(w->size));
+		run_on_timeline(s, w, copy_ns(w));
 		break;
 	case WORK_MEMSET:
 		for (unsigned y = 0; y < w->height; y++)
 			for (uint64_t x = 0; x < w->size; x += w->width)
 				memcpy((char *)(uintptr_t)w->dst + y * w->pitch + x, &w->value,
 				       w->width);
-		run_on_timeline(s, w, copy_ns(w->size * w->height));
+		run_on_timeline(s, w, copy_ns(w));
 		break;
 	case WORK_HOST:
 		host_func_queue(s, w->func, w->src);

@@ -157,6 +157,11 @@ bool mem_is_host(uint64_t ptr)
 	return !r || r->kind >= RANGE_HOST;
 }
 
+bool mem_is_pageable(uint64_t ptr)
+{
+	return !range_of(ptr);
+}
+
 bool mem_plausible(uint64_t ptr, size_t size)
 {
 	if (arena && ptr >= arena && ptr < arena_end)
