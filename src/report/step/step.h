@@ -99,6 +99,7 @@ struct step_what_if {
 	uint64_t step_ns;	  /* the median step with it */
 	uint64_t low_ns, high_ns; /* the quartiles: half of the steps are between them */
 	uint64_t total_ns;	  /* all steps with it */
+	bool is_usual;		  /* worthwhile without the quarter of the steps that gains most */
 };
 #define STEP_WHAT_IFS (CHANGES_MAX + 4)
 

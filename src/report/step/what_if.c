@@ -2,6 +2,7 @@
 /* Replays the steps with changes: those of --what-if, and those that may bring something. */
 #include "replay_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,21 +11,40 @@
 
 #define BEST  3	   /* changes that are proposed */
 #define WORTH 0.01 /* share of the steps' time that a proposed change saves at least */
+#define RARE  0.25 /* share of the steps whose gain alone is chance */
+
+/* The steps, and a value of each. */
+struct replayed {
+	struct step_sim *m;
+	const struct step_window *windows;
+	uint64_t cnt, *buf, *saved;
+	uint64_t *unchanged; /* lengths without a change: the first of all replays */
+};
 
 /* Replayed lengths of the steps: their quartiles and sum. */
-static void measure(struct step_sim *m, const struct step_window *windows, uint64_t cnt,
-		    const struct step_change *changes, unsigned change_cnt, uint64_t *buf,
-		    struct step_what_if *to)
+static void measure(const struct replayed *r, const struct step_change *changes,
+		    unsigned change_cnt, struct step_what_if *to)
 {
-	step_replay(m, changes, change_cnt);
+	uint64_t cnt = r->cnt, *buf = change_cnt ? r->buf : r->unchanged;
+	uint64_t saved_ns = 0, all_ns = 0;
+
+	step_replay(r->m, changes, change_cnt);
 	to->total_ns = 0;
 	for (uint64_t i = 0; i < cnt; i++) {
-		int64_t ns =
-			step_replayed(m, windows[i].end_ns) - step_replayed(m, windows[i].begin_ns);
+		int64_t ns = step_replayed(r->m, r->windows[i].end_ns) -
+			     step_replayed(r->m, r->windows[i].begin_ns);
 
 		buf[i] = ns > 0 ? ns : 0;
 		to->total_ns += buf[i];
+		all_ns += r->unchanged[i];
+		r->saved[i] = buf[i] < r->unchanged[i] ? r->unchanged[i] - buf[i] : 0;
 	}
+	sort_values(r->saved, cnt);
+	for (uint64_t i = 0; i < cnt - (uint64_t)ceil(RARE * cnt); i++)
+		saved_ns += r->saved[i];
+	to->is_usual = saved_ns >= WORTH * all_ns;
+	memmove(r->buf, buf, cnt * sizeof(*buf));
+	buf = r->buf;
 	sort_values(buf, cnt);
 	to->step_ns = buf[(cnt - 1) / 2];
 	to->low_ns = buf[(cnt - 1) / 4];
@@ -36,7 +56,8 @@ static void keep_best(struct step_result *res, unsigned first, const struct step
 {
 	unsigned i = res->what_if_cnt;
 
-	if (w->total_ns + WORTH * res->unchanged.total_ns > res->unchanged.total_ns)
+	if (w->total_ns + WORTH * res->unchanged.total_ns > res->unchanged.total_ns ||
+	    (w->change.kind == CHANGE_NO_WAIT && !w->is_usual))
 		return;
 	if (i - first == BEST) {
 		if (res->what_ifs[i - 1].total_ns <= w->total_ns)
@@ -66,13 +87,6 @@ static struct step_change change_of(const struct step_result *res, enum step_top
 		return (struct step_change){.kind = CHANGE_TOPIC, .topic = topic};
 	}
 }
-
-/* The steps, and room for a value of each. */
-struct replayed {
-	struct step_sim *m;
-	const struct step_window *windows;
-	uint64_t cnt, *buf;
-};
 
 /* Keeps the place of a topic's longest call in the steps. */
 static void note_topic(const struct step_graph *g, uint32_t call, bool is_in,
@@ -152,7 +166,10 @@ static uint64_t saved_by_last(const struct replayed *r, const struct step_change
 {
 	struct step_what_if w;
 
-	measure(r->m, r->windows, r->cnt, changes, cnt, r->buf, &w);
+	measure(r, changes, cnt, &w);
+	/* Without waits, the GPU's work also hides rare pauses of the host. */
+	if (changes->kind == CHANGE_TOPIC && changes->topic == STEP_TOPIC_WAIT && !w.is_usual)
+		return 0;
 	return w.total_ns < without_ns ? without_ns - w.total_ns : 0;
 }
 
@@ -171,7 +188,7 @@ static void measure_rest(const struct replayed *r, bool would_graph, struct step
 		if (res->topics[easier[i]].saved_ns)
 			changes[cnt++] = change_of(res, easier[i]);
 	if (cnt)
-		measure(r->m, r->windows, r->cnt, changes, cnt, r->buf, &w);
+		measure(r, changes, cnt, &w);
 	changes[cnt] = change_of(res, STEP_TOPIC_IDLE);
 	if (res->topics[STEP_TOPIC_IDLE].cnt)
 		res->topics[STEP_TOPIC_IDLE].saved_ns =
@@ -208,8 +225,7 @@ static void measure_findings(const struct replayed *r, bool would_graph, struct 
 }
 
 /* Replays each requested change alone, then all together. */
-static void replay_asked(struct steps *s, struct step_sim *m, const struct step_window *windows,
-			 uint64_t cnt, uint64_t *buf)
+static void replay_asked(struct steps *s, const struct replayed *r)
 {
 	const struct report_opts *o = &s->r->opts;
 	struct step_result *res = &s->res;
@@ -217,13 +233,13 @@ static void replay_asked(struct steps *s, struct step_sim *m, const struct step_
 
 	for (unsigned i = 0; i < o->change_cnt; i++) {
 		w = &res->what_ifs[res->what_if_cnt++];
-		measure(m, windows, cnt, &o->changes[i], 1, buf, w);
+		measure(r, &o->changes[i], 1, w);
 		w->is_asked = true;
 	}
 	if (o->change_cnt < 2)
 		return;
 	w = &res->what_ifs[res->what_if_cnt++];
-	measure(m, windows, cnt, o->changes, o->change_cnt, buf, w);
+	measure(r, o->changes, o->change_cnt, w);
 	w->is_asked = true;
 	w->change = (struct step_change){.text = "all of these"};
 }
@@ -233,8 +249,9 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 {
 	static const struct step_change no_host = {.kind = CHANGE_HOST},
 					no_gpu = {.kind = CHANGE_GPU};
-	struct step_sim *m = step_sim_new(s, windows, cnt);
-	uint64_t *buf = malloc(cnt * sizeof(*buf));
+	uint64_t *buf = malloc(3 * cnt * sizeof(*buf));
+	struct replayed r = {
+		step_sim_new(s, windows, cnt), windows, cnt, buf, buf + cnt, buf + 2 * cnt};
 	struct step_result *res = &s->res;
 	struct communication_late late;
 	struct step_what_if w = {0};
@@ -243,23 +260,22 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 
 	for (uint64_t i = 0; i < cnt; i++)
 		res->total_ns += windows[i].end_ns - windows[i].begin_ns;
-	if (m && buf) {
-		measure(m, windows, cnt, NULL, 0, buf, &res->unchanged);
-		measure(m, windows, cnt, &no_host, 1, buf, &res->no_host);
-		measure(m, windows, cnt, &no_gpu, 1, buf, &res->no_gpu);
+	if (r.m && buf) {
+		measure(&r, NULL, 0, &res->unchanged);
+		measure(&r, &no_host, 1, &res->no_host);
+		measure(&r, &no_gpu, 1, &res->no_gpu);
 		if (communication_late(s->r, windows[0].begin_ns, windows[cnt - 1].end_ns, &late))
 			res->late_pid = late.pid;
-		measure_findings(&(struct replayed){m, windows, cnt, buf},
-				 s->graph.exec_cnt && !has_graphs, res);
-		replay_asked(s, m, windows, cnt, buf);
+		measure_findings(&r, s->graph.exec_cnt && !has_graphs, res);
+		replay_asked(s, &r);
 		step_match_changes(s);
-		step_propose(m, has_graphs, &l);
+		step_propose(r.m, has_graphs, &l);
 		first = res->what_if_cnt;
 		for (unsigned i = 0; i < l.cnt; i++) {
-			measure(m, windows, cnt, &l.of[i], 1, buf, &w);
+			measure(&r, &l.of[i], 1, &w);
 			keep_best(res, first, &w);
 		}
 	}
-	step_sim_free(m);
+	step_sim_free(r.m);
 	free(buf);
 }
