@@ -465,6 +465,7 @@ static bool idle_between(const struct findings *f, struct finding *x)
 		.time = i.in_iter_ns,
 		.each = ratio_of(i.in_iter_ns, i.in_iter_cnt),
 		.share = part_of(i.in_iter_ns, f->it.last_ns - f->it.first_ns),
+		.queries = !report_left_out(f->r, "query", false),
 	};
 	return true;
 }
