@@ -445,9 +445,12 @@ def test_corpus(path):
     for x in cost:
         rest = x["lost_ns"] - x["steady_ns"]
         assert ("% of " in x.get("gain", "% of ")) and (" outside of it" in x.get("gain", "")) == (x["steady_ns"] > 0 and rest >= 0.05 * x["lost_ns"] > 0), x
-    keys = [("is_limit" not in x, -x["steady_ns"]) for x in cost]
-    assert keys == sorted(keys)
     limit = r["verdict"]["limit"]
+    # Large gains that a replay shows precede the GPU as the limit.
+    first = [x for x in cost if limit == "gpu" and x["replayed"] and x["steady_share"] >= 0.2]
+    keys = [(x not in first, "is_limit" not in x, -x["steady_ns"]) for x in cost]
+    assert keys == sorted(keys) and (first != []) == (name == "copies-beside")
+    cost = cost[len(first):]
     assert limit not in AGREE or cost[0]["id"] in AGREE[limit], (limit, cost)
     assert limit != "gpu" or abs(cost[0]["steady_ns"] - r["verdict"]["at_most_ns"]) < 0.001 * r["verdict"]["at_most_ns"]
     # The verdict has a limit, the finding what a replay gains.

@@ -22,6 +22,7 @@
 #define SMALL_COPY    65536
 #define STEADY_MIN    0.05
 #define WORTH	      0.01    /* of the steady state, or of the trace */
+#define KNOWN	      0.2     /* of the steady state: a gain that precedes the GPU as the limit */
 #define BUBBLE_MAX_NS 1000000 /* a longer pause has other causes than the wait */
 
 static void findings__free(void *a)
@@ -396,6 +397,22 @@ static void keep_one_of_host(struct findings *f)
 	}
 }
 
+/* How much faster kernels can be is not known: large gains that are known precede that. */
+static void put_known_first(struct findings *f)
+{
+	struct finding *gpu = listed(f, FINDING_gpu_bound), x;
+
+	if (!gpu || !gpu->is_limit)
+		return;
+	for (struct finding *at = gpu + 1; at < f->list + f->list_cnt; at++) {
+		if (!at->is_replayed || finding_steady_ns(at) < KNOWN * f->run_ns)
+			continue;
+		x = *at;
+		memmove(gpu + 1, gpu, (at - gpu) * sizeof(x));
+		*gpu++ = x;
+	}
+}
+
 /* Those that conclude from the time outside some calls. */
 static bool needs_all(unsigned rule)
 {
@@ -462,6 +479,7 @@ static void findings_finish(void *a)
 	keep_one_of_host(f);
 	if (f->list_cnt)
 		qsort(f->list, f->list_cnt, sizeof(*f->list), by_severity);
+	put_known_first(f);
 }
 
 const struct analysis_ops findings_ops = {

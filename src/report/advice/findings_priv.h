@@ -222,7 +222,8 @@ bool finding_fill(const struct finding *x, const char *template, char *text, siz
 /* Fills x->gain: the possible gain by period; empty if it is not known. */
 void finding_format_gain(const struct findings *f, struct finding *x);
 /* The order of findings in all views. */
-#define FINDINGS_ORDER "errors first, then the verdict's limit, then by gain; do not add up gains"
+#define FINDINGS_ORDER                                                                             \
+	"errors first, then the limit and large gains, then by gain; do not add up gains"
 
 /* The kernels that the thread launched since it last waited; NULL: not known. */
 const struct since_wait *findings_since_wait(const struct report *r, uint32_t pid, uint32_t tid);
