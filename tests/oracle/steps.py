@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Simulated loops with a known critical path: the simulator records what each call and execution waited for, and what a step would take with
+"""Simulated loops with a known critical path, for what tests/steps.c cannot know: the simulator records what each call and execution waited for, and what a step would take with
 other costs, because it runs the program again with them.
 
 A program is a function of (Machine, number of the step). Machine(host, gpu, free, no_wait, kernels, fuse, apart, graph, overhead) has the costs: factors of
@@ -178,18 +178,6 @@ class Machine:
     def plan(self, ns):
         self.call("dnn", "finalize", "cudnnBackendFinalize", "plan", ns, api="cudnn", args={"descriptor": "0x38bee400"})
 
-    def alloc(self, ns, ptr):
-        self.call("memory", "alloc", "cuMemAlloc", "memory", ns, size=4096, ptr=hex(ptr), args={"dptr": hex(ptr), "bytesize": 4096})
-
-    def free_memory(self, ns, ptr):
-        self.call("memory", "free", "cuMemFree", "memory", ns, size=4096, ptr=hex(ptr), args={"dptr": hex(ptr)})
-
-    def load(self, ns, name="cuModuleLoadData"):
-        self.call("module", "load", name, "module", ns, args={"module": "0x3883eb90", "image": "0x7ffc3a1635e0"})
-
-    def instantiate(self, ns):
-        self.call("graph", "instantiate", "cuGraphInstantiateWithFlags", "build_graph", ns, args={"phGraphExec": "0x8000", "hGraph": "0x6000", "flags": 0})
-
     def run(self, program, steps, start=None):
         self.trace.put(self.now, ts=self.now / 1e6, type="process", op="exec", name="exec", pid=MAIN, tid=MAIN, comm="sim")
         self.trace.put(self.now, ts=self.now / 1e6, type="gpu_device", op="device", name="device", pid=MAIN, tid=MAIN, comm="", device=0,
@@ -267,26 +255,6 @@ def plans(m, i):
     m.plan(400_000)
     launches(m, 6, 20_000)
     m.wait(0x100)
-
-
-def instantiated(m, i):
-    m.instantiate(500_000)
-    m.graph(100_000)
-    m.wait(0x100)
-
-
-def allocated(m, i):
-    m.alloc(150_000, 0x7f0000200000)
-    launches(m, 6, 10_000)
-    m.wait(0x100)
-    m.free_memory(120_000, 0x7f0000200000)
-
-
-def loaded(m, i):
-    launches(m, 6, 10_000)
-    m.wait(0x100)
-    if i > 4:
-        m.load(300_000)
 
 
 def pageable(m, i):
@@ -394,30 +362,6 @@ def healthy_graph(m, i):
     for _ in range(6):
         m.graph(300_000)
     m.wait(0x100)
-
-
-def healthy_copies(m, i):
-    """The next batch is copied while this one is computed."""
-    launches(m, 12, 100_000)
-    m.copy_async(200_000)
-    m.wait(0x100)
-
-
-def healthy_event(m, i):
-    launches(m, 10, 100_000)
-    m.record(0x1)
-    m.wait(("event", 0x1))
-
-
-def healthy_streams(m, i):
-    launches(m, 6, 150_000)
-    launches(m, 3, 100_000, 0x300)
-    m.wait()
-
-
-def healthy_copy(m, i):
-    launches(m, 10, 150_000, 0)
-    m.copy(2_000)
 
 
 def collectives(m, i):
@@ -731,9 +675,6 @@ NOT_LOADING = [hidden, handed_over, slow_start, rare, thread_always_works, threa
 # The first part of the path (None: the simulator does not have NCCL's calls in it), the first finding, and the program without the problem: its costs, or another program.
 PLANTED = [
     (plans, "plan", "cudnnBackendFinalize", "plans-in-loop", {"free": ["cudnnBackendFinalize"]}),
-    (instantiated, "build_graph", "cuGraphInstantiateWithFlags", "graphs-in-loop", {"free": ["cuGraphInstantiateWithFlags"]}),
-    (allocated, "memory", "cuMemAlloc", "hot-allocations", {"free": ["cuMemAlloc", "cuMemFree"]}),
-    (loaded, "module", "cuModuleLoadData", "hot-modules", {"free": ["cuModuleLoadData"]}),
     (pageable, "copy_call", "cuMemcpyHtoD", "pageable-copies", pinned), (copies, "copy_call", "cuMemcpyHtoDAsync", "small-copies", one_copy),
     (synchronous, "launch", "cuLaunchKernel", "small-syncs", {"no_wait": ["cuStreamSynchronize"]}),
     (small, "launch", "cuLaunchKernel", "launch-bound", as_graph), (late_thread, "between", None, "idle-between", {"prepare": 0}),
@@ -743,8 +684,7 @@ PLANTED = [
     (collectives, "communication", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication-alone", {"apart": True}),
     (queried, "memory", "cuPointerGetAttribute", "chatty-queries", {"free": ["cuPointerGetAttribute"]}),
 ]
-HEALTHY = [(healthy_kernels, "kernel"), (healthy_graph, "graph"), (healthy_copies, "kernel"), (healthy_event, "kernel"), (healthy_streams, "kernel"),
-           (healthy_copy, "kernel")]
+HEALTHY = [(healthy_kernels, "kernel"), (healthy_graph, "graph")]
 
 # Changes that a report proposes by itself, and the program with each: its costs, or another program; then loops for which it proposes none.
 PROPOSED = [(copies, "batch:cuMemcpyHtoDAsync", one_copy), (elementwise, "fuse:elementwise", {"fuse": "elementwise"}),
