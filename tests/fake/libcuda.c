@@ -378,13 +378,6 @@ static inline int tools_dispatch(unsigned id, const uint64_t *regs, const uint64
 	return err;
 }
 
-static uint8_t copy_kind(const struct work *w)
-{
-	bool to = !mem_is_host(w->dst), from = !mem_is_host(w->src);
-
-	return to && from ? 8 : to ? 1 : from ? 2 : 9;
-}
-
 void tools_work(const struct stream *s, const struct work *w, uint64_t duration_ns)
 {
 	const struct fake_tools *tools = __atomic_load_n(&fake_tools, __ATOMIC_ACQUIRE);
@@ -397,8 +390,8 @@ void tools_work(const struct stream *s, const struct work *w, uint64_t duration_
 		    : w->kind == WORK_MEMSET ? FAKE_MEMSET
 					     : FAKE_COPY,
 		    f ? f->name : NULL, end - duration_ns, end, correlation, s->number,
-		    w->kind == WORK_MEMSET ? w->size * w->height : w->size,
-		    w->kind == WORK_COPY ? copy_kind(w) : 1, tools_node);
+		    w->kind == WORK_MEMSET ? w->size * w->height : w->size, copy_kind(w),
+		    tools_node);
 }
 
 void tools_context(void *ctx, uint32_t device, bool is_new)

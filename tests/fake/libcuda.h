@@ -230,6 +230,7 @@ void graph_free(struct graph *g);
 void capture_add(struct graph *g, const struct work *w);
 void copy2d_run(const uint64_t *params);
 uint64_t copy_ns(const struct work *w);
+uint8_t copy_kind(const struct work *w); /* CUpti_ActivityMemcpyKind */
 /* Whether copies from or to pageable memory take longer, and this is one. */
 bool copy_is_slow(const struct work *w);
 /* For libcupti: the time of the work on the timeline. */

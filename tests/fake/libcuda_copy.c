@@ -61,6 +61,24 @@ _Static_assert(sizeof(struct copy2d) == 128, "CUDA_MEMCPY2D");
 
 enum { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
+static bool is_device(const struct side *s)
+{
+	return s->type == TYPE_UNIFIED ? !mem_is_host(s->device) : s->type != TYPE_HOST;
+}
+
+uint8_t copy_kind(const struct work *w)
+{
+	bool to = !mem_is_host(w->dst), from = !mem_is_host(w->src);
+	struct copy3d p;
+
+	if (w->kind == WORK_COPY2D) {
+		memcpy(&p, w->params, sizeof(p));
+		to = is_device(&p.dst);
+		from = is_device(&p.src);
+	}
+	return to && from ? 8 : to ? 1 : from ? 2 : 9;
+}
+
 static void from_2d(const struct copy2d *p, struct copy3d *q)
 {
 	*q = (struct copy3d){
