@@ -309,12 +309,13 @@ static void close_until(struct flatten *f, uint64_t ns)
 
 static void open_call(struct flatten *f, uint32_t i)
 {
-	const struct step_call *c = &f->g->calls[i];
+	struct step_call *c = &f->g->calls[i];
 	uint64_t end = c->end_ns;
 
 	close_until(f, c->start_ns);
 	if (f->open_cnt) {
 		emit(f, c->start_ns);
+		c->outer = f->open[f->open_cnt - 1].call;
 		/* Lines of a damaged trace may overlap. */
 		if (end > f->open[f->open_cnt - 1].end_ns)
 			end = f->open[f->open_cnt - 1].end_ns;

@@ -55,6 +55,14 @@ bool step_is_fn(const struct step_call *c, const char *name)
 	return false;
 }
 
+/* Whether the call is one of this function, or within one. */
+static bool is_in_fn(const struct step_graph *g, const struct step_call *c, const char *name)
+{
+	while (!step_is_fn(c, name) && c->outer != STEP_NONE)
+		c = &g->calls[c->outer];
+	return step_is_fn(c, name);
+}
+
 static bool is_topic(const struct step_change *ch, enum step_topic topic)
 {
 	return ch->kind == CHANGE_TOPIC && ch->topic == topic;
@@ -107,7 +115,7 @@ static double host_factor(const struct step_sim *m, const struct step_seg *seg)
 		    (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_IN))
 			factor = 0;
 		if ((ch->kind == CHANGE_DROP || ch->kind == CHANGE_CACHE) &&
-		    step_is_fn(c, ch->name))
+		    is_in_fn(m->g, c, ch->name))
 			factor = 0;
 	}
 	return factor;
@@ -155,8 +163,8 @@ static bool does_wait(const struct step_sim *m, const struct step_call *c)
 	for (unsigned i = 0; i < m->change_cnt; i++) {
 		const struct step_change *ch = &m->changes[i];
 
-		if ((ch->kind == CHANGE_NO_WAIT && step_is_fn(c, ch->name)) || is_dropped(c, ch) ||
-		    (has_topic(c, ch) && ch->topic == STEP_TOPIC_WAIT))
+		if ((ch->kind == CHANGE_NO_WAIT && is_in_fn(m->g, c, ch->name)) ||
+		    is_dropped(c, ch) || (has_topic(c, ch) && ch->topic == STEP_TOPIC_WAIT))
 			return false;
 	}
 	return true;
@@ -173,7 +181,7 @@ static double exec_factor(const struct step_sim *m, const struct step_exec *x)
 		    (ch->kind == CHANGE_KERNEL && x->kernel && strstr(x->kernel, ch->name)))
 			factor *= ch->factor;
 		if (ch->kind == CHANGE_DROP && x->call != STEP_NONE &&
-		    step_is_fn(&m->g->calls[x->call], ch->name))
+		    is_in_fn(m->g, &m->g->calls[x->call], ch->name))
 			factor = 0;
 	}
 	return factor;

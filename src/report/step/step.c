@@ -155,6 +155,7 @@ static void on_call(struct steps *s, const struct trace_event *ev)
 		.stack = ev->stack,
 		.pid = ev->pid,
 		.tid = ev->tid,
+		.outer = STEP_NONE,
 		.kind = kind_of_call(ev),
 	};
 	c->is_dnn_setup = ev->fn->class == CLASS_DNN && is_setup(ev->fn->op);

@@ -32,6 +32,7 @@ struct step_call {
 	const char *kernel; /* of a launch */
 	const struct stack *stack;
 	uint32_t pid, tid;
+	uint32_t outer;	 /* graph.c: the call that it is in; STEP_NONE: none */
 	uint8_t kind;	 /* enum step_kind */
 	uint16_t topics; /* bits of enum step_topic */
 	bool is_top, submits, waits, may_wait, launches, is_legacy, creates_stream, is_blocking,
