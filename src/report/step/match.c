@@ -108,6 +108,34 @@ static bool needs_gpu_times(const struct step_change *c)
 	       c->kind == CHANGE_OVERLAP_COMM;
 }
 
+static bool any_plan(const struct step_graph *g)
+{
+	bool any = false;
+
+	for (unsigned t = 0; t < g->thread_cnt; t++)
+		for (uint32_t i = 0; i < g->threads[t].cnt; i++)
+			any |= g->segs[g->threads[t].first + i].is_plan;
+	return any;
+}
+
+static bool any_copy(const struct step_graph *g, bool pageable)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < g->call_cnt; i++)
+		any |= pageable ? g->calls[i].is_pageable : g->calls[i].is_htod;
+	return any;
+}
+
+static bool any_collective(const struct step_graph *g)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < g->exec_cnt; i++)
+		any |= g->execs[i].kind == STEP_COMMUNICATION;
+	return any;
+}
+
 static bool matches(const struct steps *s, const struct step_change *c)
 {
 	uint32_t pid;
@@ -120,9 +148,19 @@ static bool matches(const struct steps *s, const struct step_change *c)
 		return match_execs(&s->graph, c);
 	if (c->kind == CHANGE_GRAPH && *c->name)
 		return match_ranges(s, c);
-	if (c->kind == CHANGE_ON_TIME)
+	switch (c->kind) {
+	case CHANGE_ON_TIME:
 		return communication_process(s->r, c->rank, &pid);
-	return 1;
+	case CHANGE_PLANS:
+		return any_plan(&s->graph);
+	case CHANGE_PINNED:
+	case CHANGE_OVERLAP:
+		return any_copy(&s->graph, c->kind == CHANGE_PINNED);
+	case CHANGE_OVERLAP_COMM:
+		return any_collective(&s->graph);
+	default:
+		return true;
+	}
 }
 
 static void find_likes(const struct steps *s, const struct step_change *c, struct likes *l)
@@ -157,8 +195,27 @@ static const char *what_of(const struct step_change *c)
 					   : "no NVTX range or PyTorch operator";
 }
 
-static const char *list_of(const struct step_change *c)
+/* What a change without a name concerns. */
+static const char *lacks(const struct step_change *c)
 {
+	switch (c->kind) {
+	case CHANGE_PLANS:
+		return "call that builds plans (--all-layers records libraries)";
+	case CHANGE_PINNED:
+		return "copy of pageable memory";
+	case CHANGE_OVERLAP:
+		return "copy to a GPU";
+	case CHANGE_OVERLAP_COMM:
+		return "execution of an NCCL kernel";
+	default:
+		return NULL;
+	}
+}
+
+static const char *list_of(const struct steps *s, const struct step_change *c)
+{
+	if (c->kind == CHANGE_GRAPH && !s->range_name_cnt)
+		return "--nvtx and --torch record them";
 	return names_calls(c->kind)	   ? "--section=overview lists functions"
 	       : names_kernels(c->kind)	   ? "--section=kernels lists kernels"
 	       : c->kind == CHANGE_ON_TIME ? "--section=compared lists ranks"
@@ -174,13 +231,17 @@ static void explain(const struct steps *s, const struct step_change *c, char *bu
 		snprintf(buf, size, "'%s' needs GPU times: trace with --gpu-time", c->text);
 		return;
 	}
+	if (lacks(c)) {
+		snprintf(buf, size, "'%s' changes nothing: the trace has no %s", c->text, lacks(c));
+		return;
+	}
 	find_likes(s, c, &l);
 	n = snprintf(buf, size, "'%s' changes nothing: the trace has %s of this name; ", c->text,
 		     what_of(c));
 	for (unsigned i = 0; i < l.cnt && n < size; i++)
 		n += snprintf(buf + n, size - n, "%s%s", i ? ", " : "did you mean ", l.of[i].text);
 	if (n < size)
-		snprintf(buf + n, size - n, "%s", l.cnt ? "?" : list_of(c));
+		snprintf(buf + n, size - n, "%s", l.cnt ? "?" : list_of(s, c));
 }
 
 bool step_changes_error(const struct report *r, char *buf, size_t size)

@@ -108,7 +108,7 @@ static const char *between_text(char buf[SECTION_BUF], const struct step_what_if
 static const char *change_text(char buf[SECTION_BUF], const struct step_what_if *w)
 {
 	snprintf(buf, SECTION_BUF, "%s%s", w->change.text,
-		 w->is_unmatched ? ": nothing of this name" : "");
+		 w->is_unmatched ? ": nothing to change" : "");
 	return buf;
 }
 

@@ -244,6 +244,15 @@ static void replay_asked(struct steps *s, const struct replayed *r)
 	w->change = (struct step_change){.text = "all of these"};
 }
 
+static bool is_asked(const struct report *r, const struct step_change *c)
+{
+	unsigned i = 0;
+
+	while (i < r->opts.change_cnt && strcmp(r->opts.changes[i].text, c->text) != 0)
+		i++;
+	return i < r->opts.change_cnt;
+}
+
 void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint64_t cnt,
 			bool has_graphs)
 {
@@ -272,6 +281,8 @@ void step_what_ifs_make(struct steps *s, const struct step_window *windows, uint
 		step_propose(r.m, has_graphs, &l);
 		first = res->what_if_cnt;
 		for (unsigned i = 0; i < l.cnt; i++) {
+			if (is_asked(s->r, &l.of[i]))
+				continue;
 			measure(&r, &l.of[i], 1, &w);
 			keep_best(res, first, &w);
 		}
