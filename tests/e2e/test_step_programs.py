@@ -12,7 +12,7 @@ from helpers.live import compiled
 from helpers.run import CUDATRACE, FAKE, INSIDE, O, TESTS, Ran, cudatrace, needs_tracing
 
 STEPS, NCCL = 40, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-WORK = "8*kernel:k wait"
+WORK, SLOW = "8*kernel:k wait", {"FAKE_DELAY_US": "cuLaunchKernel:300"}
 # The words of the program, those of the program without the problem, the finding, its change, the words whose time is the gain (None: what the
 # other program is faster), and the costs of the mock.
 PLANTED = {
@@ -23,11 +23,10 @@ PLANTED = {
                     {"FAKE_DELAY_US": "cuMemAlloc_v2:1500,cuMemFree_v2:1500"}),
     "modules": (f"{WORK} load", WORK, "hot-modules", "cache:cuModuleLoadData", "load", {"FAKE_DELAY_US": "cuModuleLoadData:3000"}),
     "pageable": (f"pageable:1024 {WORK}", f"copy:1024 {WORK}", "pageable-copies", "pinned", "pageable", {"FAKE_COPY_GBPS": "53,0.25"}),
-    "small_copies": (f"20*copy:4 {WORK}", f"copy:80 {WORK}", "small-copies", "batch:cuMemcpyHtoDAsync", "copy",
+    "small_copies": (f"20*copy:4 {WORK}", f"copy:80 {WORK}", "small-copies", "batch:cuMemcpyHtoDAsync", None,
                      {"FAKE_DELAY_US": "cuMemcpyHtoDAsync_v2:300"}),
     "waits": ("kernel:elementwise " + "host:250 kernel:k wait " * 8, "kernel:elementwise " + "host:250 kernel:k " * 8 + "wait", "small-syncs", "no-wait:cuStreamSynchronize", None, {}),
-    "launches": ("20*kernel:elementwise wait", "capture:elementwise loop graph wait", "launch-bound", "graph", None,
-                 {"FAKE_DELAY_US": "cuLaunchKernel:300"}),
+    "launches": ("20*kernel:elementwise wait", "capture:elementwise loop graph wait", "launch-bound", "graph", None, SLOW),
     "idle": (f"{WORK} host:4000", WORK, "idle-between", "before:cuLaunchKernel=0", "host", {}),
     "copies": (f"copy:1024:2 after:2 {WORK}", "copy:1024:2 8*kernel:k wait_all", "copies-alone", "overlap-copies", None, {"FAKE_COPY_GBPS": "0.5"}),
     "communication": ("kernel:k after:1:3 reduce:65536:3 after:3 5*kernel:k wait_all", "kernel:k after:1:3 reduce:65536:3 5*kernel:k wait_all",
@@ -35,6 +34,16 @@ PLANTED = {
     "collectives": (f"{WORK} 20*reduce:256 wait", f"{WORK} reduce:5120 wait", "small-collectives", "fuse:nccl", None, {"NCCL_US": "200"}),
     "queries": (f"25*query {WORK}", WORK, "chatty-queries", "cache:cuPointerGetAttribute", "query", {"FAKE_DELAY_US": "cuPointerGetAttribute:250"}),
     "loading": ("host:5000 copy:64 10*kernel:k wait", "copy:64 10*kernel:k wait", "data-loading", "before:cuMemcpyHtoDAsync=0", "host", {}),
+}
+# The change, the words of the program, those of the program with the change, and the costs of both.
+HALF = {"FAKE_KERNEL_US": "10,k:250"}
+CHANGES = {
+    "drop:ncclAllReduce": (f"{WORK} 20*reduce:256 wait", WORK, {"NCCL_US": "200"}, {}),
+    "host=0.5": (f"{WORK} host:4000", f"{WORK} host:2000", {}, {}),
+    "gpu=0.5": (f"{WORK} host:1000", f"{WORK} host:1000", {}, HALF),
+    "kernel:k=0.5": (f"20*kernel:elementwise {WORK}", f"20*kernel:elementwise {WORK}", {}, {"FAKE_KERNEL_US": "10,k:250,elementwise:200"}),
+    "fuse:elementwise": ("20*kernel:elementwise wait", "kernel:long_one wait", SLOW, SLOW),
+    "graph:layer": (f"push:layer 20*kernel:elementwise pop {WORK}", f"capture:elementwise loop graph {WORK}", SLOW, SLOW),
 }
 HEALTHY = {
     "kernels": "20*kernel:k wait",
@@ -58,7 +67,7 @@ class Program:
     """A run of the program: how long each step took, and each of its words, in ns."""
 
     def __init__(self, folder, words, costs, tracer=()):
-        env = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti:{folder}", "FAKE_KERNEL_US": f"10,k:500,elementwise:200,{NCCL}:{costs.get('NCCL_US')}", **costs}
+        env = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti:{folder}", "FAKE_KERNEL_US": f"10,k:500,elementwise:200,long_one:4000,{NCCL}:{costs.get('NCCL_US')}", **costs}
         ran = Ran([*tracer, f"{folder}/steps", str(STEPS), *words.split()], env=env)
         assert ran.status == 0, ran
         self.rows = [line.split() for line in ran.out.splitlines()]
@@ -112,6 +121,17 @@ def test_planted(folder, tmp_path, name):
     assert step["replay"]["step_ns"] == pytest.approx(program.step_ns, rel=0.03)
     assert found["steady_ns"] == pytest.approx(gain, rel=0.1) and gain > 0.15 * step["replay"]["total_ns"]
     assert asked["low_ns"] == pytest.approx(after.low_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes(folder, tmp_path, change):
+    """A replay with a change takes the time of the program that has it."""
+    words, changed, costs, other_costs = CHANGES[change]
+    program = traced(folder, tmp_path, words, costs, "--what-if", change, tracing=["--nvtx"] if "push" in words else [])
+    after = calm(lambda: Program(folder, changed, other_costs))
+    row = program.report["step"]["what_if"][0]
+    print(change, "step", program.step_ns, "predicted", row["low_ns"], "after", after.low_ns, "spread", program.spread, after.spread)
+    assert row["low_ns"] == pytest.approx(after.low_ns, rel=0.1) and after.low_ns < 0.85 * program.low_ns
 
 
 def test_queries_are_not_traced(folder, tmp_path):
