@@ -39,10 +39,11 @@ enum ct_gpu_op {
 	CT_GPU_PORT,
 	/* Hardware counters (pm/). DEVICE: sent once, when sampling has started; end_ns: the time
 	 * between two samples. SAMPLE: from rec.ts_ns to end_ns; known, values: enum ct_pm_value.
-	 * MISSING: as above. */
+	 * MISSING: as above. END: sent last; lost_cnt includes all that is missing until then. */
 	CT_GPU_PM_DEVICE,
 	CT_GPU_PM_SAMPLE,
 	CT_GPU_PM_MISSING,
+	CT_GPU_PM_END,
 };
 
 /* For gpu_instance, compute_instance: the whole device. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 /* Each row costs time per sample, 6 us on an H200: above 5 and 8 kHz only the first are counted. */
 #define FAST_NS	       200000
@@ -59,6 +60,11 @@ static unsigned row_cnt(const struct sampler *s)
 					     : CT_PM_VALUE_CNT;
 }
 
+static void *new_image(size_t size)
+{
+	return size <= IMAGE_MAX_SZ ? calloc(1, size) : NULL;
+}
+
 static int open_host(struct sampler *s, struct gpu *g, void **host)
 {
 	struct pm_host p = {.type = CUPTI_PROFILER_TYPE_PM_SAMPLING,
@@ -92,7 +98,7 @@ static int configure(struct sampler *s, struct gpu *g, void *host, unsigned cnt,
 		return ret;
 	free(g->config);
 	g->config_size = c.config_size = p.config_size = size.config_size;
-	g->config = c.config = p.config = calloc(1, size.config_size);
+	g->config = c.config = p.config = new_image(size.config_size);
 	if (!g->config)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	ret = CALL(s, ProfilerHostGetConfigImage, &c);
@@ -162,7 +168,7 @@ static int read_availability(struct sampler *s, struct gpu *g)
 
 	if (ret)
 		return ret;
-	p.image = g->availability = calloc(1, p.image_size);
+	p.image = g->availability = new_image(p.image_size);
 	if (!p.image)
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	return CALL(s, PmSamplingGetCounterAvailability, &p);
@@ -206,7 +212,10 @@ static int make_data(struct sampler *s, struct gpu *g)
 
 	if (ret)
 		return ret;
+	if (p.data_size > IMAGE_MAX_SZ)
+		return CUPTI_ERROR_OUT_OF_MEMORY;
 	g->data_size = p.data_size;
+	g->sample_max = p.samples;
 	if (p.data_size <= s->data_size)
 		return 0;
 	data = realloc(s->data, p.data_size);
@@ -270,16 +279,20 @@ static void open_gpu(struct sampler *s, struct gpu *g)
 	char refused[160];
 	int ret = TRY("GetChipName", CALL(s, DeviceGetChipName, &chip));
 
+	if (!ret && !chip.name)
+		ret = CUPTI_ERROR_UNKNOWN;
 	if (!ret) {
 		g->chip = strdup(chip.name);
 		ret = TRY("GetCounterAvailability", read_availability(s, g));
 	}
 	ret = ret ?: TRY("ConfigAddMetrics", choose_metrics(s, g, refused, sizeof(refused)));
 	ret = ret ?: start_gpu(s, g, &step);
-	if (!ret)
+	if (!ret) {
+		g->last_read = clock_ns(CLOCK_REALTIME);
 		report(s, g, refused);
-	else
+	} else {
 		send_missing(s, g, "%.120s (%s: %d)", error_text(s, ret), step, ret);
+	}
 }
 
 /* The driver's folder has one entry for each GPU, named by its address. */

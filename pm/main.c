@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * cudatrace-pm HZ CUPTI PROGRAM: samples the hardware counters of all GPUs and writes records
- * (ct_gpu.h) to descriptor 3 until its reader closes it. CUPTI: its path, or "". PROGRAM: the
- * traced command, or "".
+ * (ct_gpu.h) to descriptor 3 until its reader closes that or shuts it down; then it reads once
+ * more. CUPTI: its path, or "". PROGRAM: the traced command, or "".
  */
 #include "sampler.h"
 #include "start.h"
@@ -115,10 +115,10 @@ static bool load(struct sampler *s, const char *path, const char *program)
 	return true;
 }
 
-/* Returns false if the reader has closed its end. */
+/* Returns false if the reader has closed the socket or shut it down. */
 static bool wait_until(struct sampler *s, uint64_t due_ns)
 {
-	struct pollfd p = {.fd = s->sock};
+	struct pollfd p = {.fd = s->sock, .events = POLLIN};
 	uint64_t now;
 
 	while ((now = clock_ns(CLOCK_MONOTONIC)) < due_ns) {
@@ -138,6 +138,18 @@ static bool read_all(struct sampler *s)
 		any |= s->gpus[i].object != NULL;
 	}
 	return any;
+}
+
+static void finish(struct sampler *s)
+{
+	struct ct_gpu rec = record_of(NULL, CT_GPU_PM_END);
+
+	read_all(s);
+	for (unsigned i = 0; i < s->gpu_cnt; i++)
+		if (s->gpus[i].last_read)
+			count_end(s, &s->gpus[i]);
+	send_record(s, &rec);
+	stop_all(s);
 }
 
 int main(int argc, char **argv, char **env)
@@ -162,7 +174,7 @@ int main(int argc, char **argv, char **env)
 		if (due < clock_ns(CLOCK_MONOTONIC))
 			due = clock_ns(CLOCK_MONOTONIC);
 		if (!wait_until(&s, due)) {
-			stop_all(&s);
+			finish(&s);
 			return 0;
 		}
 	}

@@ -9,6 +9,8 @@
 #define READINGS_MAX 4
 /* Failed readings in a row after which a GPU is given up. */
 #define FAILURES_MAX 20
+/* The newest samples cannot be read yet. */
+#define LATE_NS 100000000ull
 /* More than the age of samples in a full buffer. */
 #define SKEW_NS 30000000000ll
 
@@ -38,6 +40,16 @@ static void count_gap(struct sampler *s, struct gpu *g, uint64_t ns)
 	s->lost_cnt += (gap + s->interval_ns / 2) / s->interval_ns;
 }
 
+void count_end(struct sampler *s, struct gpu *g)
+{
+	uint64_t now = clock_ns(CLOCK_REALTIME);
+
+	if (!g->last_end || g->has_wrong_clock)
+		g->last_end = g->last_read;
+	if (now > g->last_end + LATE_NS + 2 * s->interval_ns)
+		count_gap(s, g, now);
+}
+
 /* The GPU's clock shows the time of day, unless that was set after the driver was loaded. */
 static void check_clock(struct sampler *s, struct gpu *g, uint64_t end)
 {
@@ -50,6 +62,14 @@ static void check_clock(struct sampler *s, struct gpu *g, uint64_t end)
 		     "the GPU's clock differs from the time of day by %.0f s: the times of "
 		     "samples are wrong",
 		     behind / 1e9);
+}
+
+/* A GPU's clock may be wrong, but not faster than time. */
+static bool is_absurd(const struct gpu *g, uint64_t end)
+{
+	uint64_t passed = clock_ns(CLOCK_REALTIME) - g->last_read;
+
+	return end > INT64_MAX || (g->last_end && end - g->last_end > passed + SKEW_NS);
 }
 
 /* offset: the GPU's clock, which shows the time of day, less CLOCK_MONOTONIC. */
@@ -71,21 +91,19 @@ static void send_sample(struct sampler *s, struct gpu *g, size_t i, int64_t offs
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
 	bool is_long;
 
-	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t)) {
-		s->lost_cnt++;
+	/* A sample without a valid time leaves a gap. */
+	if (CALL(s, PmSamplingCounterDataGetSampleInfo, &t))
 		return;
-	}
 	/* The first one began with the configuration. */
 	is_long = g->is_first && t.end > t.start + 2 * s->interval_ns;
 	g->is_first = false;
 	if (is_long)
 		return;
-	if (t.end <= t.start || t.start < g->last_end) {
-		s->lost_cnt++;
+	if (t.end <= t.start || t.start < g->last_end || is_absurd(g, t.end))
 		return;
-	}
 	count_gap(s, g, t.start);
 	g->last_end = t.end;
+	g->last_read = clock_ns(CLOCK_REALTIME);
 	if (CALL(s, ProfilerHostEvaluateToGpuValues, &v)) {
 		s->lost_cnt++;
 		return;
@@ -113,7 +131,6 @@ static void start_again(struct sampler *s, struct gpu *g, int ret)
 		ret = start_gpu(s, g, &step);
 	if (g->object)
 		return;
-	count_gap(s, g, clock_ns(CLOCK_REALTIME));
 	send_missing(s, g, "sampling has ended: %.120s (%s: %d)", error_text(s, ret), step, ret);
 }
 
@@ -135,6 +152,8 @@ static bool read_once(struct sampler *s, struct gpu *g)
 		ret = CALL(s, PmSamplingDecodeData, &d);
 	if (!ret)
 		ret = CALL(s, PmSamplingGetCounterDataInfo, &info);
+	if (!ret && info.completed > g->sample_max)
+		ret = CUPTI_ERROR_UNKNOWN;
 	if (!ret) {
 		cost = (clock_ns(CLOCK_MONOTONIC) - begin) / (info.completed ?: 1);
 		for (size_t i = 0; i < info.completed; i++)

@@ -17,6 +17,8 @@
 #define READ_SLOW_HZ 500
 #define READS_KEPT   3
 #define SAMPLES_MIN  8
+/* Of an image of CUPTI's: a larger one is refused. */
+#define IMAGE_MAX_SZ (1ull << 30)
 /* The driver's buffer for one GPU: 26 KiB for each sample of a second (14 KiB were seen on an
  * H200); at least, at most. */
 #define SAMPLE_SZ     26214ull
@@ -29,7 +31,7 @@ struct gpu {
 	char uuid[CT_GPU_UUID_SZ], pci[CT_GPU_PCI_SZ], name[CT_GPU_NAME_SZ];
 	const char *chip;
 	uint8_t *availability, *config;
-	size_t config_size, data_size;
+	size_t config_size, data_size, sample_max; /* sample_max: of one reading */
 	/* The accepted metrics and the values that they are; the host evaluates them. */
 	const char *metrics[CT_PM_VALUE_CNT];
 	enum ct_pm_value values[CT_PM_VALUE_CNT];
@@ -38,6 +40,7 @@ struct gpu {
 	bool has_wrong_clock; /* this was reported */
 	bool is_first;	      /* the next sample is the first since the start */
 	uint64_t last_end;    /* of the newest sample, by the GPU's clock; 0: none yet */
+	uint64_t last_read;   /* when that was read, or sampling started; 0: never sampled */
 	unsigned failed_cnt;  /* readings in a row */
 };
 
@@ -74,5 +77,7 @@ void stop_gpu(struct sampler *s, struct gpu *g);
 const char *error_text(const struct sampler *s, int ret);
 /* sample.c: sends what was sampled since the last call. */
 void read_gpu(struct sampler *s, struct gpu *g);
+/* Counts the samples that are missing at the end. */
+void count_end(struct sampler *s, struct gpu *g);
 
 #endif /* PM_SAMPLER_H */

@@ -82,25 +82,32 @@ void helper__start(struct helper *p, enum helper_id id, const char *const args[]
 
 bool helper__has_ended(struct helper *p, int *status)
 {
-	if (p->pid <= 0 || waitpid(p->pid, status, WNOHANG) != p->pid)
+	siginfo_t info = {0};
+
+	if (p->pid <= 0 || waitid(P_PID, p->pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
+	    !info.si_pid)
 		return false;
+	/* Processes that NVIDIA's library left are in the same group; its number is ours as long as
+	 * the process is a zombie. */
+	kill(-p->pid, SIGKILL);
+	waitpid(p->pid, status, 0);
 	p->pid = 0;
 	return true;
 }
 
 void helper__end(struct helper *p)
 {
+	int status;
+
 	for (int i = 0; i < 2 && p->has_socks; i++)
 		close(p->socks[i]);
 	p->has_socks = false;
 	/* It ends its use of the GPU. A hanging process does not detect that. It may hang in the
 	 * driver, so do not wait longer: init will reap it. */
-	for (int i = 0; i < END_MS && p->ends_itself && p->pid > 0; i++)
-		if (waitpid(p->pid, NULL, WNOHANG))
-			p->pid = 0;
-		else
-			usleep(1000);
+	for (int i = 0; i < END_MS && p->ends_itself && !helper__has_ended(p, &status); i++)
+		usleep(1000);
 	if (p->pid > 0) {
+		kill(-p->pid, SIGKILL);
 		kill(p->pid, SIGKILL);
 		waitpid(p->pid, NULL, WNOHANG);
 	}

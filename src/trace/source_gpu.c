@@ -13,10 +13,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Timeout for the first values, so that the trace begins with them. Drivers without persistence
  * take seconds to start. */
@@ -26,6 +28,14 @@
 #define ALIVE_NS 500000000ull
 /* Limit of warnings; the trace contains all of them. */
 #define WARNINGS_MAX 8
+
+/* At the end: limit for reading what remains. */
+#define LAST_NS 1000000000ull
+/* Samples of this time may not have been read yet when the process ends. */
+#define UNREAD_NS 500000000ull
+/* More than the age of samples when they are read. */
+#define SKEW_NS	 30000000000ull
+#define GPUS_MAX 64
 
 struct source_gpu {
 	struct source s;
@@ -37,6 +47,11 @@ struct source_gpu {
 	unsigned lost_cnt, reported_cnt;
 	unsigned warned_cnt;
 	bool saw_any;
+	/* Hardware counters: the time between two samples; the end of each GPU's newest, 0: not
+	 * sampled. The process itself counts what is missing, until it has sent its END. */
+	uint64_t interval_ns, until_ns[GPUS_MAX];
+	bool has_end, is_closed;
+	uint64_t stopped_ns;
 };
 
 static void report_missing(struct source_gpu *g, const struct ct_gpu *rec)
@@ -58,7 +73,7 @@ static void look_whether_ended(struct source_gpu *g)
 	int status = 0;
 
 	g->alive_ns = g->looked_ns;
-	if (!helper__has_ended(g->program, &status))
+	if (!helper__has_ended(g->program, &status) || g->is_closed)
 		return;
 	if (WIFSIGNALED(status))
 		warn("%s: %s was ended by signal %d: there are no more samples", g->option, g->name,
@@ -70,19 +85,89 @@ static void look_whether_ended(struct source_gpu *g)
 		warn("%s: %s has ended: no more samples", g->option, g->name);
 }
 
+/* A clock of a GPU may be wrong. */
+static void note_sample(struct source_gpu *g, const struct ct_gpu *rec)
+{
+	uint64_t until = rec->op == CT_GPU_PM_SAMPLE ? rec->end_ns : rec->rec.ts_ns, now = now_ns();
+
+	g->has_end |= rec->op == CT_GPU_PM_END;
+	if (rec->gpu >= GPUS_MAX || (rec->op != CT_GPU_PM_SAMPLE && rec->op != CT_GPU_PM_DEVICE))
+		return;
+	if (until > now || now - until > SKEW_NS)
+		until = now;
+	if (until > g->until_ns[rec->gpu])
+		g->until_ns[rec->gpu] = until;
+}
+
+/* Samples that are missing at the end, because the process has ended or hangs. */
+static uint64_t missing_at_end(const struct source_gpu *g)
+{
+	uint64_t end = g->stopped_ns ?: g->looked_ns, sum = 0;
+
+	if (g->has_end || (g->program->pid && !g->stopped_ns && !g->is_closed))
+		return 0;
+	for (unsigned i = 0; i < GPUS_MAX; i++)
+		if (g->until_ns[i] && end > g->until_ns[i])
+			sum += (end - g->until_ns[i]) / g->interval_ns;
+	return sum;
+}
+
+/* NVIDIA's library has closed the connection, which would be readable for ever. */
+static void give_up(struct source_gpu *g)
+{
+	struct helper *h = g->program;
+
+	warn("%s: %s has closed its connection: there are no more samples", g->option, g->name);
+	if (h->pid)
+		kill(h->pid, SIGKILL);
+	dup2(h->socks[1], h->socks[0]);
+	g->is_closed = true;
+}
+
+/* Notes in the trace, and on stderr, since when each GPU's samples are missing. */
+static void pm_unfinished(struct source *s)
+{
+	struct source_gpu *g = (void *)s;
+
+	for (unsigned i = 0; i < GPUS_MAX && !g->has_end; i++) {
+		struct ct_gpu rec = {
+			.rec = {.size = sizeof(rec), .kind = CT_REC_GPU, .ts_ns = g->stopped_ns},
+			.op = CT_GPU_PM_MISSING,
+			.gpu = i,
+			.gpu_instance = CT_GPU_WHOLE,
+			.compute_instance = CT_GPU_WHOLE,
+			.minor = CT_GPU_NONE,
+		};
+
+		if (!g->until_ns[i] || g->stopped_ns < g->until_ns[i] + UNREAD_NS)
+			continue;
+		snprintf(rec.name, sizeof(rec.name),
+			 "%s ended, or has not responded, %.1f s before the end", g->name,
+			 (g->stopped_ns - g->until_ns[i]) / 1e9);
+		report_missing(g, &rec);
+		source__give(s, &rec, sizeof(rec));
+	}
+}
+
 /* A record is ordered by the time at which it is read; its own time is in it. */
 static void read_next(struct source_gpu *g)
 {
 	ssize_t n;
 
 	g->s.next_ns = SOURCE_NONE;
-	while ((n = recv(g->program->socks[0], &g->rec, sizeof(g->rec), MSG_DONTWAIT)) < 0 &&
+	if (g->stopped_ns && now_ns() - g->stopped_ns > LAST_NS)
+		return;
+	while ((n = g->is_closed ? -1
+				 : recv(g->program->socks[0], &g->rec, sizeof(g->rec),
+					MSG_DONTWAIT)) < 0 &&
 	       errno == EINTR)
 		;
 	/* Nothing was read: check that the process still runs. */
 	if (n < 0 && g->program->pid && g->looked_ns - g->alive_ns > ALIVE_NS)
 		look_whether_ended(g);
-	if (n < 0)
+	if (!n)
+		give_up(g);
+	if (n <= 0)
 		return;
 	if ((size_t)n != sizeof(g->rec)) {
 		memset(&g->rec, 0, sizeof(g->rec));
@@ -92,6 +177,9 @@ static void read_next(struct source_gpu *g)
 		if (g->rec.op == CT_GPU_PM_SAMPLE)
 			g->rec.end_ns -= clock_own_offset();
 		g->lost_cnt = g->rec.lost_cnt;
+		note_sample(g, &g->rec);
+		if (g->has_end)
+			return;
 		if (g->rec.op == CT_GPU_MISSING || g->rec.op == CT_GPU_PM_MISSING)
 			report_missing(g, &g->rec);
 	}
@@ -119,6 +207,7 @@ static int helper_open(struct source *s, struct tracer *t, struct helper *h)
 	struct source_gpu *g = (void *)s;
 
 	g->program = h;
+	g->interval_ns = 1000000000 / (t->o.gpu_metrics_hz ?: 1);
 	g->option = option;
 	g->name = name;
 	if (h->error) {
@@ -175,9 +264,10 @@ static size_t gpu_take(struct source *s, size_t max, uint64_t until)
 static bool gpu_was_full(struct source *s)
 {
 	struct source_gpu *g = (void *)s;
-	bool was = g->lost_cnt != g->reported_cnt;
+	unsigned cnt = g->lost_cnt + missing_at_end(g);
+	bool was = cnt != g->reported_cnt;
 
-	g->reported_cnt = g->lost_cnt;
+	g->reported_cnt = cnt;
 	return was;
 }
 
@@ -188,7 +278,28 @@ static void gpu_totals(struct source *s, struct ct_totals *sum)
 
 static void pm_totals(struct source *s, struct ct_totals *sum)
 {
-	sum->drops[CT_DROP_PM] = ((struct source_gpu *)s)->lost_cnt;
+	const struct source_gpu *g = (void *)s;
+
+	sum->drops[CT_DROP_PM] = g->lost_cnt + missing_at_end(g);
+}
+
+static void gpu_stop(struct source *s)
+{
+	((struct source_gpu *)s)->stopped_ns = now_ns();
+}
+
+/* The process reads once more. */
+static void pm_stop(struct source *s)
+{
+	gpu_stop(s);
+	shutdown(((struct source_gpu *)s)->program->socks[0], SHUT_WR);
+}
+
+static bool pm_is_over(struct source *s)
+{
+	struct source_gpu *g = (void *)s;
+
+	return g->has_end || !g->program->pid || now_ns() - g->stopped_ns > LAST_NS;
 }
 
 const struct source_ops gpu_source_ops = {
@@ -201,6 +312,7 @@ const struct source_ops gpu_source_ops = {
 	.take = gpu_take,
 	.was_full = gpu_was_full,
 	.totals = gpu_totals,
+	.stop = gpu_stop,
 };
 
 const struct source_ops pm_source_ops = {
@@ -213,4 +325,7 @@ const struct source_ops pm_source_ops = {
 	.take = gpu_take,
 	.was_full = gpu_was_full,
 	.totals = pm_totals,
+	.stop = pm_stop,
+	.is_over = pm_is_over,
+	.unfinished = pm_unfinished,
 };

@@ -19,6 +19,8 @@
  *   pm-eval               each tenth sample cannot be evaluated
  *   pm-impossible         percentages are not numbers, or above 100
  *   pm-crash, pm-hang     in the third reading
+ *   pm-absurd-count, pm-absurd-time, pm-close, pm-shutdown, pm-flood   from the third reading on
+ *   pm-absurd-size, pm-no-name, pm-fork   at the start
  */
 #include "cupti_pm.h"
 
@@ -27,6 +29,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,7 +92,10 @@ EXPORT int cuptiProfilerInitialize(struct pm_initialize *p)
 
 EXPORT int cuptiDeviceGetChipName(struct pm_chip *p)
 {
-	p->name = "GH100";
+	p->name = cupti_wants("pm-no-name") ? NULL : "GH100";
+	if (cupti_wants("pm-fork") && !fork())
+		for (;;)
+			pause();
 	return CUPTI_SUCCESS;
 }
 
@@ -99,7 +105,7 @@ EXPORT int cuptiPmSamplingGetCounterAvailability(struct pm_availability *p)
 		return CUPTI_ERROR_HARDWARE_BUSY;
 	if (p->image)
 		memset(p->image, 1, p->image_size);
-	p->image_size = 64;
+	p->image_size = cupti_wants("pm-absurd-size") ? 1ull << 60 : 64;
 	return CUPTI_SUCCESS;
 }
 
@@ -231,6 +237,12 @@ EXPORT int cuptiPmSamplingDecodeData(struct pm_decode *p)
 		p->overflow = cupti_wants("pm-overflow");
 		if (cupti_wants("pm-crash"))
 			raise(SIGSEGV);
+		if (cupti_wants("pm-close"))
+			close_range(3, ~0u, 0);
+		if (cupti_wants("pm-shutdown"))
+			shutdown(3, SHUT_WR);
+		while (cupti_wants("pm-flood"))
+			send(3, "x", 1, 0);
 		while (cupti_wants("pm-hang"))
 			pause();
 	}
@@ -255,6 +267,8 @@ EXPORT int cuptiPmSamplingGetCounterDataInfo(struct pm_info *p)
 
 	p->total = image->room;
 	p->populated = p->completed = image->cnt;
+	if (cupti_wants("pm-absurd-count") && objects[0].readings >= 3)
+		p->completed = SIZE_MAX;
 	return CUPTI_SUCCESS;
 }
 
@@ -265,6 +279,8 @@ EXPORT int cuptiPmSamplingCounterDataGetSampleInfo(struct pm_sample *p)
 	if (p->index >= image->cnt)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	p->start = image->of[p->index].start + (cupti_wants("pm-clock") ? 60000000000 : 0);
+	if (cupti_wants("pm-absurd-time") && objects[0].readings >= 3)
+		p->start = p->index % 2 ? 1ull << 62 : -(1ull << p->index % 64);
 	p->end = p->start + image->of[p->index].end - image->of[p->index].start;
 	return CUPTI_SUCCESS;
 }
