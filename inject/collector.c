@@ -108,15 +108,15 @@ static bool is_ours(const char *var)
 static int run(void *arg)
 {
 	struct start_args *s = arg;
-	int null;
 
 	sys(SYS_setsid);
-	null = sys(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
-	for (long fd = 0; null >= 0 && fd < 3; fd++)
-		sys(SYS_dup3, null, fd, 0);
+	for (long fd = 0; fd < 3; fd++)
+		sys(SYS_close, fd);
 	if (sys(SYS_close_range, 3, UINT_MAX, 0))
 		for (long fd = 3; fd < 1024; fd++)
 			sys(SYS_close, fd);
+	for (unsigned i = 0; i < 3; i++)
+		sys(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	for (unsigned i = 0; i < 5; i++)
 		if (s->paths[i][0])
 			sys(SYS_execve, s->paths[i], s->argv, s->env);
@@ -177,9 +177,33 @@ static bool is_first(const char *name)
 	return fd != -EEXIST;
 }
 
+static bool can_write(void)
+{
+	const char *out = env_get(CT_ENV_OUT), *slash;
+	char folder[PATH_MAX];
+	long ret;
+
+	if (!out || !*out)
+		out = OUT_DEFAULT;
+	ret = sys(SYS_faccessat, AT_FDCWD, out, W_OK);
+	slash = strrchr(out, '/');
+	if (ret != -ENOENT || !slash || (size_t)(slash - out) >= sizeof(folder) - 1)
+		return !ret;
+	memcpy(folder, out, slash - out + 1);
+	folder[slash - out + 1] = 0;
+	return !sys(SYS_faccessat, AT_FDCWD, folder, W_OK);
+}
+
 void collector_failed(const char *name)
 {
-	if (is_first(name))
+	if (!is_first(name))
+		return;
+	if (can_write() && sandbox_is_filtered())
+		log_warn(
+			"not traced: cudatrace did not start; the process has a system call filter "
+			"(seccomp), which probably refuses what it needs: as root, --probe=uprobe traces it",
+			0);
+	else
 		log_warn(
 			"not traced: cudatrace did not start, probably because it cannot write its output: "
 			"set " CT_ENV_OUT " to a file that you may create (default: " OUT_DEFAULT

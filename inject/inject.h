@@ -170,6 +170,8 @@ void inject_clock_off(void);
 bool clock_is_off(void);
 /* For programs started from here: filters present now were inherited. */
 void sandbox_keep(void);
+/* Returns whether any system call filter was installed, perhaps a container's. */
+bool sandbox_is_filtered(void);
 static inline bool is_quiet(void);
 /* Waits briefly for another thread. */
 #define NAP_NS 100000

@@ -74,6 +74,11 @@ static unsigned filters(void)
 	return at ? number(at) : number(line_of(status, "Seccomp:")) == 2;
 }
 
+bool sandbox_is_filtered(void)
+{
+	return filters() > 0;
+}
+
 void sandbox_keep(void)
 {
 	char cnt[16];

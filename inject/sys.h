@@ -71,13 +71,18 @@ static inline long sys_clone_vfork(int (*fn)(void *), void *stack_end, void *arg
 	__asm__ volatile("syscall\n\t"
 			 "test %%rax, %%rax\n\t"
 			 "jnz 1f\n\t"
+			 "cmp %%rsi, %%rsp\n\t"
+			 "jne 2f\n\t"
 			 "xor %%ebp, %%ebp\n\t"
 			 "mov %%r12, %%rdi\n\t"
 			 "call *%%rbx\n\t"
 			 "mov %%eax, %%edi\n\t"
 			 "mov $60, %%eax\n\t" /* SYS_exit */
 			 "syscall\n\t"
+			 "mov $231, %%eax\n\t" /* SYS_exit_group */
+			 "syscall\n\t"
 			 "hlt\n"
+			 "2: mov $-38, %%rax\n" /* -ENOSYS */
 			 "1:"
 			 : "=a"(ret)
 			 : "0"(SYS_clone), "D"(flags), "S"(stack_end), "d"(0), "r"(r10), "r"(r8),
@@ -92,15 +97,22 @@ static inline long sys_clone_vfork(int (*fn)(void *), void *stack_end, void *arg
 
 	__asm__ volatile("svc 0\n\t"
 			 "cbnz x0, 1f\n\t"
+			 "mov x9, sp\n\t"
+			 "cmp x9, x1\n\t"
+			 "b.ne 2f\n\t"
 			 "mov x29, #0\n\t"
 			 "mov x0, x20\n\t"
 			 "blr x19\n\t"
 			 "mov x8, #93\n\t" /* SYS_exit */
-			 "svc 0\n"
+			 "svc 0\n\t"
+			 "mov x8, #94\n\t" /* SYS_exit_group */
+			 "svc 0\n\t"
+			 "brk 0\n"
+			 "2: mov x0, #-38\n" /* -ENOSYS */
 			 "1:"
 			 : "+r"(x0)
 			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x19), "r"(x20)
-			 : "memory");
+			 : "x9", "cc", "memory");
 	return x0;
 #endif
 }

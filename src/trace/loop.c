@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The main loop: records, signals, timers, and the end of the trace. */
+#include "deadman.h"
 #include "session.h"
 
 #include "attach/find/target.h"
@@ -246,6 +247,7 @@ void session__loop(struct session *s)
 		int timeout;
 
 		heartbeat__beat();
+		deadman__beat();
 		on_tick(s, now, cnt < DRAIN_BATCH);
 		if (s->stopping)
 			break;

@@ -46,6 +46,8 @@ static const int left_alone[] = {SIGTTIN, SIGTTOU, SIGSYS};
 /* The kernel ends a program at a fault even if the signal is blocked. But AddressSanitizer then
  * reports nothing, so these are blocked only where they are passed on. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+/* See deadman.h. */
+static const int of_deadman[] = {SIGALRM};
 /* Handled by src/top/screen.c and curses. */
 static const int of_screen[] = {SIGTSTP, SIGWINCH};
 #ifdef __SANITIZE_ADDRESS__
@@ -79,6 +81,7 @@ int session__open_signals(struct session *s)
 	out__set_write_timeout(g->quit_fd, -1);
 	sigfillset(&g->taken);
 	LEAVE(&g->taken, left_alone, true);
+	LEAVE(&g->taken, of_deadman, s->o->collect);
 	LEAVE(&g->taken, faults, HAS_REPORT || !s->o->argv || s->o->view);
 	LEAVE(&g->taken, of_screen, s->o->view);
 	sigprocmask(SIG_BLOCK, &g->taken, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The start of a trace: how calls are recorded, the BPF side, the command, the libraries, the
  * outputs. */
+#include "deadman.h"
 #include "session.h"
 #include "start_at.h"
 #include "targets.h"
@@ -333,10 +334,15 @@ static int watch_waits(struct session *s)
 
 int session__start(struct session *s)
 {
+	const char *refused = s->o->collect ? deadman__start() : NULL;
 	uint64_t begin_ns;
 	bool to_stderr;
 	int ret;
 
+	if (refused) {
+		err("a system call filter (seccomp) refuses what the collector needs: %s", refused);
+		_exit(1);
+	}
 	ret = start_at__wait(s->o, &begin_ns);
 	if (!ret)
 		ret = start_reader(s->o->sandbox);

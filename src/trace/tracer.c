@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "deadman.h"
 #include "tracer.h"
 
 #include "model/gpu.h"
@@ -403,7 +404,7 @@ void tracer__fill_info(struct tracer *t)
 void tracer__drain(struct tracer *t)
 {
 	while (sources__drain(&t->sources, DRAIN_BATCH) == DRAIN_BATCH)
-		;
+		deadman__beat();
 }
 
 void tracer__drain_for(struct tracer *t, uint64_t max_ns)

@@ -83,6 +83,7 @@ static void __attribute__((noreturn)) serve(int sock, bool sandbox)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	child_begin(sock, "cudatrace-open");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (sandbox)
 		sandbox__enter_opener();

@@ -99,6 +99,8 @@ static void __attribute__((noreturn)) make_readers(int sock, bool sandbox)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigaction(SIGALRM, &dfl, NULL);
+	/* Another filter may keep its copy of the tracer's end of the socket open. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (sandbox)

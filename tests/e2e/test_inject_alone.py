@@ -77,6 +77,45 @@ def test_line_that_nobody_takes(tmp_path, what):
     assert ((tmp_path / "err").read_text(encoding="utf-8").count("cudatrace: ") == 1) == (what == "file")
 
 
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory):
+    """A program under a filter, and a program that prints its open descriptors."""
+    folder = tmp_path_factory.mktemp("filtered")
+    built = folder / "filtered", folder / "open_fds"
+    for sources, out in zip((["filtered", "late_filters"], ["open_fds"]), built):
+        ran = Ran([*CC, "-D_GNU_SOURCE", "-o", out, *(f"{TESTS}/inject/{s}.c" for s in sources), "-lseccomp", "-ldl"])
+        if ran.status:
+            pytest.skip("needs libseccomp's headers")
+    return built
+
+
+def processes_of(variable):
+    """The processes that have this in their environment."""
+    found = []
+    for name in glob.glob("/proc/[0-9]*/environ"):
+        with contextlib.suppress(OSError), open(name, "rb") as f:
+            if variable.encode() in f.read().split(b"\0"):
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("action,names", [
+    ("errno", "exit exit_group clone3 clone fcntl poll kill dup3 close_range timer_create timer_settime rt_sigprocmask wait4 prctl"),
+    ("zero", "exit exit_group clone3 clone fcntl poll kill dup3 close_range timer_create timer_settime socket memfd_create pidfd_open mremap listen"),
+])
+def test_filter_of_the_collector(tmp_path, filtered, action, names):
+    """Whatever a filter refuses, or answers with 0 without doing it, the program must be as untraced, and the collector must end with it."""
+    program, untraced = [filtered[0], action], {}
+    for name in names.split():
+        path = f"CUDATRACE_OUT={tmp_path}/{name}"
+        untraced[path] = Ran([*program, name, filtered[1]], env={"LD_LIBRARY_PATH": FAKE})
+        ran = Ran([*program, name, "env", f"LD_PRELOAD={LIBRARY}", path, filtered[1]], timeout=30, env={"LD_LIBRARY_PATH": FAKE})
+        assert (ran.status, ran.out) == (untraced[path].status, untraced[path].out) and ran.status == 0, (name, ran)
+        assert not ran.err or re.fullmatch("cudatrace: not traced: cudatrace did not start; the process has a system call filter .*\n"
+                                           "|cudatrace: not traced in the process, which has a seccomp filter of its own; .*\n", ran.err), (name, ran)
+    until(lambda: not any(processes_of(path) for path in untraced), 30)
+
+
 def test_sample(tmp_path):
     path, program = tmp_path / "trace", (SAMPLE, "--counts", "--quiet")
     without = Ran(program, env={"LD_LIBRARY_PATH": FAKE})

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* filtered kill|trap|errno CALL PROGRAM [ARGUMENT]...: runs the program under a filter that does
- * this at each such system call. Exit status 77: this machine has no such call.
- * filtered docker - PROGRAM [ARGUMENT]...: the same under a container's filter (late_filters.c). */
+/* filtered kill|trap|errno|zero CALL PROGRAM [ARGUMENT]...: runs the program under a filter that
+ * does this at each such system call. Exit status 77: this machine has no such call. filtered
+ * docker - PROGRAM [ARGUMENT]...: the same under a container's filter (late_filters.c). */
 #include <errno.h>
 #include <seccomp.h>
 #include <string.h>
@@ -14,6 +14,7 @@ static int call_filter(char **argv)
 {
 	uint32_t action = !strcmp(argv[1], "kill")   ? SCMP_ACT_KILL_PROCESS
 			  : !strcmp(argv[1], "trap") ? SCMP_ACT_TRAP
+			  : !strcmp(argv[1], "zero") ? SCMP_ACT_ERRNO(0)
 						     : SCMP_ACT_ERRNO(EPERM);
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
 	int nr = seccomp_syscall_resolve_name(argv[2]);
