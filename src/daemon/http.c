@@ -104,6 +104,7 @@ struct http {
 	unsigned client_cnt;
 	struct text texts[TEXT_CNT];
 	struct listen_address wanted, current; /* the main thread's */
+	int current_fd;			       /* listens there; NO_FD: none */
 	pthread_t thread;
 	sem_t ready;
 	bool started;
@@ -624,6 +625,7 @@ struct http *http__new(struct event_base *base, const struct http_ops *ops)
 		return NULL;
 	h->ops = *ops;
 	h->listen_fd = SAME_FD;
+	h->current_fd = NO_FD;
 	h->wake_fd = -1;
 	if (make_events(h, base) && start_thread(h))
 		return h;
@@ -655,10 +657,14 @@ int http__retry(struct http *h)
 	if (!memcmp(&h->wanted, &h->current, sizeof(h->wanted)))
 		return 0;
 	if (h->wanted.len)
-		fd = listener__bind(&h->wanted);
+		fd = listener__bind(&h->wanted, NO_FD);
+	/* Our own socket may be what is there: on another address, with the same port. */
+	if (fd == -EADDRINUSE && h->current_fd >= 0)
+		fd = listener__bind(&h->wanted, h->current_fd);
 	if (h->wanted.len && fd < 0)
 		return fd;
 	pass_fd(h, fd);
+	h->current_fd = fd;
 	h->current = h->wanted;
 	return 0;
 }

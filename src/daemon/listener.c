@@ -148,19 +148,31 @@ bool listener__resolve(const char *text, struct listen_address *a, char *why, si
 	return true;
 }
 
-int listener__bind(const struct listen_address *a)
+/* While both sockets have the option, they may have the same port. */
+static void share_port(int fd, int other, int on)
+{
+	if (other < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+}
+
+int listener__bind(const struct listen_address *a, int other)
 {
 	const int on = 1, receive = RECEIVE_SZ, send = SEND_SZ;
 	int fd = socket(a->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret;
 
+	share_port(fd, other, 1);
 	/* Accepted connections inherit the buffer sizes. */
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) &&
 	    !bind(fd, (const struct sockaddr *)&a->addr, a->len) && !listen(fd, BACKLOG))
-		return fd;
-	ret = -errno;
-	if (fd >= 0)
+		ret = fd;
+	else
+		ret = -errno;
+	share_port(fd, other, 0);
+	if (fd >= 0 && ret < 0)
 		close(fd);
 	return ret;
 }

@@ -22,8 +22,9 @@ typedef void (*listener_fn)(void *ctx, int fd, const struct sockaddr_storage *fr
 
 /* Reads ADDRESS:PORT (metrics.listen). Returns false, and why: no address can be meant. */
 bool listener__resolve(const char *text, struct listen_address *a, char *why, size_t size);
-/* Returns a socket that listens there, or -errno. */
-int listener__bind(const struct listen_address *a);
+/* Returns a socket that listens there, or -errno. other: a socket of ours that may have the same
+ * port, or -1. */
+int listener__bind(const struct listen_address *a, int other);
 /* Takes listening_fd, even on failure. NULL: out of memory. */
 struct listener *listener__new(struct event_base *base, int listening_fd, listener_fn fn,
 			       void *ctx);

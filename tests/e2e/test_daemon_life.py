@@ -148,6 +148,24 @@ def test_reload_to_taken_port(private):
         refused(wrong, "daemon", "--set", f"ctl.socket={private.folder}/other.sock", "--set", f"metrics.listen={wrong}")
 
 
+def test_reload_to_wider_address(private):
+    """The daemon's own socket must not keep it from the same port on all addresses, and back; another program's must."""
+    port = free_port()
+    conf = private.folder / "wider.yaml"
+    conf.write_text(f"metrics: {{listen: '127.0.0.1:{port}'}}")
+    d = private.daemon("wider", level=None, at=None)
+    d.at = f"127.0.0.1:{port}"
+    until(d.healthy)
+    for at in "0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1":
+        conf.write_text(f"metrics: {{listen: '{at}:{port}'}}")
+        ran = d.ask("reload")
+        assert ran.status == 0 and d.healthy() and not d.ctl("status")["metrics"]["error"], (at, ran)
+    # Another user cannot share the port.
+    other = Ran([*NOBODY, sys.executable, "-c", "import socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1); "
+                 f"s.bind(('127.0.0.1', {port})); s.listen()"])
+    assert "Address already in use" in other.err, other
+
+
 def test_other_users(private):
     """Other users are refused by the socket's mode, and, if the mode is wider, by their user id. Members of the group are not."""
     d = private.daemon("users", level="trace")
