@@ -3,8 +3,9 @@
  * Continuous profiles: which calls are sampled, and what becomes of a finished interval.
  *
  * Two limits hold for any program. In the programs, a processor takes no sample for
- * CT_SAMPLE_PAUSE times as long as its last one took (bpf/call.bpf.h). In the daemon, samples cost
- * credit, which grows by 1 % of the time: without credit, no call is sampled.
+ * CT_SAMPLE_PAUSE times as long as its last one took (bpf/call.bpf.h). In the daemon, all work has
+ * a budget (util/profile_budget.h): without time, no call is sampled, samples that are on their way
+ * are only counted, and the interval is longer.
  */
 #include "daemon_priv.h"
 
@@ -22,15 +23,13 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/privs.h"
-#include "util/time_budget.h"
+#include "util/profile_budget.h"
 
 /* Wanted samples, of all functions together and at least of each. */
 #define SAMPLES_PER_S 100
 #define SAMPLES_OF_FN 2
-#define CREDIT_PART   100
-#define CREDIT_MAX_NS (SEC_NS / 10)
-/* Reading a record, which is not timed. */
-#define RECORD_NS  5000
+/* Adding a call that is not a sample, which is not timed. */
+#define EVENT_NS   50
 #define CONTROL_NS (10 * SEC_NS)
 /* A smaller change of a probability is not worth an update. */
 #define CHANGE_PART 4
@@ -43,11 +42,9 @@ struct fn_rate {
 
 struct daemon_profile {
 	struct dprofile *now;
-	uint64_t begun_ns, control_ns, ticked_ns;
+	uint64_t begun_ns, control_ns;
 	int64_t begun_wall_ns;
-	int64_t credit_ns;
-	uint64_t spent_ns, samples, errors, full;
-	double symbols_s;  /* time for names so far */
+	uint64_t samples, errors, full;
 	bool paused;	   /* no call is sampled now */
 	bool starting;	   /* a program may leave a stage soon */
 	bool marks;	   /* there are functions that end iterations */
@@ -63,11 +60,6 @@ void daemon__profile_opts(const struct config *c, struct attach_opts *o)
 	o->profile = on;
 	o->python = on && c->trace.redact == CT_REDACT_NOTHING;
 	o->stacks = on && c->profiles.native;
-}
-
-static uint64_t cpu_ns(void)
-{
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void daemon__set_profile_markers(struct daemon *d)
@@ -92,10 +84,10 @@ struct daemon_profile *daemon__new_profile(void)
 	if (!p)
 		return NULL;
 	p->now = dprofile__new();
-	p->begun_ns = p->control_ns = p->ticked_ns = now_ns();
+	p->begun_ns = p->control_ns = now_ns();
 	p->begun_wall_ns = clock_ns(CLOCK_REALTIME);
-	p->credit_ns = CREDIT_MAX_NS;
 	p->paused = true;
+	profile_budget__start();
 	if (p->now)
 		return p;
 	free(p);
@@ -122,52 +114,21 @@ bool daemon__profile_needs(const struct daemon *d, unsigned func_id)
 		d->profile->fns[func_id].ends);
 }
 
-static void spend(struct daemon_profile *p, uint64_t ns)
-{
-	p->spent_ns += ns;
-	p->credit_ns -= ns;
-}
-
 void daemon__profile_counted(void *ctx, struct dproc *proc, uint32_t func_id,
 			     const struct ct_count *delta)
 {
 	struct daemon *d = ctx;
 	const struct api_fn *fn = fnset__fn(d->t.fns, func_id);
 	struct fn_rate *r = &d->profile->fns[func_id];
-	uint64_t begun = cpu_ns();
 
+	profile_budget__begin();
 	r->calls += ct_count_calls(delta) + delta->entered;
 	r->ns += delta->total_ns;
 	r->bytes += delta->bytes;
 	live_stage__counted(&proc->live, fn, d->procs.read_ns, d->profile->marks);
 	d->profile->starting |= live_stage__is_starting(&proc->live);
 	dprofile__counted(d->profile->now, proc, fn, delta);
-	spend(d->profile, cpu_ns() - begun);
-}
-
-void daemon__profile_event(struct daemon *d, struct dproc *proc, const struct trace_event *ev)
-{
-	struct daemon_profile *p = d->profile;
-	bool sampled = ev->kind == EVENT_CALL && ev->sampled;
-	uint64_t begun = sampled ? cpu_ns() : 0;
-	int id = ev->kind == EVENT_CALL ? fnset__id_of(d->t.fns, ev->fn) : -1;
-
-	if (id >= 0) {
-		p->fns[id].calls++;
-		p->fns[id].ns += event_duration_ns(ev);
-		p->fns[id].bytes += ev->has & HAS_SIZE ? ev->size : 0;
-	}
-	if (id >= 0)
-		live_stage__begin(&proc->live, ev, p->marks);
-	dprofile__event(p->now, proc, ev);
-	if (id >= 0) {
-		live_stage__end(&proc->live, ev, p->fns[id].ends, p->interval);
-		p->starting |= live_stage__is_starting(&proc->live);
-	}
-	if (sampled) {
-		p->samples++;
-		spend(p, cpu_ns() - begun + RECORD_NS);
-	}
+	profile_budget__end();
 }
 
 static void set_below(struct daemon *d, unsigned id, uint32_t below)
@@ -191,9 +152,39 @@ static bool may_be_sampled(const struct daemon *d, unsigned id)
 
 static void pause_all(struct daemon *d)
 {
+	profile_budget__begin();
 	d->profile->paused = true;
 	for (unsigned id = 0; id < fnset__cnt(d->t.fns); id++)
 		set_below(d, id, 0);
+	profile_budget__end();
+}
+
+void daemon__profile_event(struct daemon *d, struct dproc *proc, const struct trace_event *ev)
+{
+	struct daemon_profile *p = d->profile;
+	bool sampled = ev->kind == EVENT_CALL && ev->sampled && profile_budget__has_time();
+	int id = ev->kind == EVENT_CALL ? fnset__id_of(d->t.fns, ev->fn) : -1;
+
+	if (sampled)
+		profile_budget__begin();
+	if (id >= 0) {
+		p->fns[id].calls++;
+		p->fns[id].ns += event_duration_ns(ev);
+		p->fns[id].bytes += ev->has & HAS_SIZE ? ev->size : 0;
+	}
+	if (id >= 0)
+		live_stage__begin(&proc->live, ev, p->marks);
+	dprofile__event(p->now, proc, ev, sampled);
+	if (id >= 0) {
+		live_stage__end(&proc->live, ev, p->fns[id].ends, p->interval);
+		p->starting |= live_stage__is_starting(&proc->live);
+	}
+	if (sampled)
+		profile_budget__end();
+	p->samples += sampled;
+	profile_budget__spend(ev->kind == EVENT_CALL && ev->sampled ? PROFILE_RECORD_NS : EVENT_NS);
+	if (sampled && !p->paused && !profile_budget__has_time())
+		pause_all(d);
 }
 
 /* Functions share the samples by their parts of the time and of the bytes. */
@@ -222,21 +213,24 @@ static void set_rates(struct daemon *d, uint64_t elapsed_ns)
 static void control(struct daemon *d, uint64_t now)
 {
 	struct daemon_profile *p = d->profile;
-	struct time_budget_stats work;
 
-	time_budget__stats(&work);
-	spend(p, (work.seconds[WORK_SYMBOLS] - p->symbols_s) * 1e9);
-	p->symbols_s = work.seconds[WORK_SYMBOLS];
-	p->credit_ns += (now - p->ticked_ns) / CREDIT_PART;
-	if (p->credit_ns > (int64_t)CREDIT_MAX_NS)
-		p->credit_ns = CREDIT_MAX_NS;
-	p->ticked_ns = now;
-	if (p->credit_ns < 0 && !p->paused) {
+	profile_budget__begin();
+	if (!p->paused && !profile_budget__has_time()) {
 		pause_all(d);
-	} else if (p->credit_ns > 0 && (p->paused || now - p->control_ns >= CONTROL_NS)) {
+	} else if (p->paused ? profile_budget__has_much() : now - p->control_ns >= CONTROL_NS) {
 		set_rates(d, now - p->control_ns);
 		p->control_ns = now;
 	}
+	profile_budget__end();
+}
+
+/* Records come first, as in daemon__read_counts(). Reading them is no work for profiles. */
+static void read_counts(struct daemon *d)
+{
+	tracer__drain_for(&d->t, DRAIN_TURN_NS);
+	profile_budget__begin();
+	dprocs__read_counts(&d->procs);
+	profile_budget__end();
 }
 
 static void write_file(struct daemon *d)
@@ -287,13 +281,14 @@ static void end_interval(struct daemon *d)
 	struct daemon_profile *p = d->profile;
 	struct dprofile *next = dprofile__new();
 	struct out *o = out__memory();
-	uint64_t now = now_ns(), begun = cpu_ns();
+	uint64_t now = now_ns();
 	struct profile_span span = {
 		.wall_ns = p->begun_wall_ns,
 		.duration_ns = now - p->begun_ns,
 		.has_gpu = dprofile__sums(p->now)->gpu_ns,
 	};
 
+	profile_budget__begin();
 	p->begun_ns = now;
 	p->begun_wall_ns = clock_ns(CLOCK_REALTIME);
 	p->full += dprofile__sums(p->now)->full;
@@ -315,7 +310,7 @@ static void end_interval(struct daemon *d)
 		dprofile__free(p->now);
 		p->now = next;
 	}
-	spend(p, cpu_ns() - begun);
+	profile_budget__end();
 }
 
 void daemon__profile_tick(struct daemon *d)
@@ -326,13 +321,13 @@ void daemon__profile_tick(struct daemon *d)
 		return;
 	control(d, d->now);
 	/* Counted calls have the stage in which they are read. */
-	if (p->starting && p->credit_ns > 0) {
+	if (p->starting && profile_budget__has_time()) {
 		p->starting = false;
-		daemon__read_counts(d);
+		read_counts(d);
 	}
-	if (d->now - p->begun_ns < d->cfg->profiles.interval_ns)
+	if (d->now - p->begun_ns < d->cfg->profiles.interval_ns || !profile_budget__has_time())
 		return;
-	daemon__read_counts(d);
+	read_counts(d);
 	end_interval(d);
 }
 
@@ -348,8 +343,10 @@ void daemon__put_profile(void *ctx, struct out *o)
 {
 	const struct daemon *d = ctx;
 
+	profile_budget__begin();
 	if (d->profile && d->profile->ready)
 		out_bytes(o, d->profile->ready->buf, d->profile->ready->len);
+	profile_budget__end();
 }
 
 void daemon__fill_profile(const struct daemon *d, struct metrics_self *self)
@@ -361,5 +358,5 @@ void daemon__fill_profile(const struct daemon *d, struct metrics_self *self)
 	self->profile_samples = p->samples;
 	self->profile_errors = p->errors;
 	self->profile_full = p->full + dprofile__sums(p->now)->full;
-	self->profile_cpu_seconds = p->spent_ns / 1e9;
+	self->profile_cpu_seconds = profile_budget__spent_ns() / 1e9;
 }

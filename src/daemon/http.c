@@ -82,10 +82,15 @@ _Static_assert(sizeof(struct client) + 512 <= HTTP_CLIENT_SZ, "see memory.c");
 /* A text that the main thread makes. */
 enum { TEXT_METRICS, TEXT_PROFILE, TEXT_CNT };
 
+/* The profile's time is also that of profiles (util/profile_budget.h). */
+#define METRICS_PART 10
+#define PROFILE_PART 200
+
 struct text {
 	struct http *http;
 	const char *type;
 	void (*put)(void *ctx, struct out *o); /* NULL: there is none */
+	unsigned part;			       /* of the time, to make it */
 	struct response_cache *responses;
 	/* The answer to ask_fd: the main thread sets is_made last. */
 	int ask_fd;
@@ -566,7 +571,7 @@ static void *event_of(struct event_base *base, int fd, event_callback_fn fn, voi
 
 static bool make_text(struct text *t, struct event_base *main_base)
 {
-	const struct response_cache_ops po = {ask, release, t};
+	const struct response_cache_ops po = {ask, release, t, t->part};
 
 	if (!t->put)
 		return true;
@@ -585,9 +590,9 @@ static bool make_events(struct http *h, struct event_base *main_base)
 	if (h->wake_fd < 0 || !h->base)
 		return false;
 	h->texts[TEXT_METRICS] = (struct text){h, "text/plain; version=0.0.4; charset=utf-8",
-					       h->ops.metrics, .ask_fd = -1};
-	h->texts[TEXT_PROFILE] =
-		(struct text){h, "application/octet-stream", h->ops.profile, .ask_fd = -1};
+					       h->ops.metrics, METRICS_PART, .ask_fd = -1};
+	h->texts[TEXT_PROFILE] = (struct text){h, "application/octet-stream", h->ops.profile,
+					       PROFILE_PART, .ask_fd = -1};
 	h->wake_ev = event_of(h->base, h->wake_fd, on_wake, h);
 	h->calm_ev = event_of(h->base, -1, on_calm, h);
 	return make_text(&h->texts[TEXT_METRICS], main_base) &&

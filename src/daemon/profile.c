@@ -237,7 +237,8 @@ static void add_sample(struct dprofile *d, struct row *total, const struct dproc
 	values_add(total->sampled, v);
 }
 
-static void on_call(struct dprofile *d, const struct dproc *p, const struct trace_event *ev)
+static void on_call(struct dprofile *d, const struct dproc *p, const struct trace_event *ev,
+		    bool is_sample)
 {
 	struct row *total = total_of(d, p, ev->fn);
 	uint64_t v[PROFILE_VALUE_CNT];
@@ -245,7 +246,7 @@ static void on_call(struct dprofile *d, const struct dproc *p, const struct trac
 	profile_call_values(ev, v);
 	d->sums.calls++;
 	values_add(total ? total->v : d->rest, v);
-	if (total && ev->sampled)
+	if (total && is_sample)
 		add_sample(d, total, p, ev, v);
 }
 
@@ -281,10 +282,11 @@ static void on_execution(struct dprofile *d, const struct dproc *p, const struct
 	values_add(total->sampled, v);
 }
 
-void dprofile__event(struct dprofile *d, const struct dproc *p, const struct trace_event *ev)
+void dprofile__event(struct dprofile *d, const struct dproc *p, const struct trace_event *ev,
+		     bool is_sample)
 {
 	if (ev->kind == EVENT_CALL && ev->fn)
-		on_call(d, p, ev);
+		on_call(d, p, ev, is_sample);
 	else if (ev->kind == EVENT_GPU)
 		on_execution(d, p, ev);
 }

@@ -41,7 +41,9 @@ struct dprofile;
 /* NULL: out of memory. */
 struct dprofile *dprofile__new(void);
 void dprofile__free(struct dprofile *d);
-void dprofile__event(struct dprofile *d, const struct dproc *p, const struct trace_event *ev);
+/* Adds a call, which is a sample or not, or an execution. */
+void dprofile__event(struct dprofile *d, const struct dproc *p, const struct trace_event *ev,
+		     bool is_sample);
 /* Adds calls that were counted. */
 void dprofile__counted(struct dprofile *d, const struct dproc *p, const struct api_fn *fn,
 		       const struct ct_count *delta);

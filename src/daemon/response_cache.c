@@ -11,9 +11,7 @@
 
 /* Number of cached texts: a slow client keeps its own. */
 #define RESPONSES_MAX 4
-/* Making texts takes at most one SHAREth of the time, except for this burst. */
-#define SHARE	 10
-#define BURST_NS (SEC_NS / 2)
+#define BURST_NS      (SEC_NS / 2)
 
 struct response {
 	struct out *text;
@@ -83,7 +81,7 @@ static bool has_room(const struct response_cache *ps)
 
 static bool may_make(struct response_cache *ps, uint64_t now)
 {
-	uint64_t paid = (now - ps->paid_ns) / SHARE;
+	uint64_t paid = (now - ps->paid_ns) / ps->ops.part;
 
 	ps->paid_ns = now;
 	ps->spent_ns -= paid < ps->spent_ns ? paid : ps->spent_ns;

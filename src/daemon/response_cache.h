@@ -18,6 +18,8 @@ struct response_cache_ops {
 	/* Readers of this text must put it back now: they had RESPONSE_S at least. */
 	void (*release)(void *ctx, const struct response *p);
 	void *ctx;
+	/* Making texts takes at most one part of the time, except for a burst. */
+	unsigned part;
 };
 
 /* Limit of all texts together: when a new one would exceed it, readers of the oldest are

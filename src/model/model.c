@@ -9,6 +9,7 @@
 
 #include "record/check.h"
 #include "util/clock.h"
+#include "util/profile_budget.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,7 +215,10 @@ static void on_thread(struct model *m, const void *data, const struct raw *raw)
 
 static void on_sample(struct model *m, const void *rec, const struct raw *raw)
 {
+	profile_budget__begin();
+	profile_budget__spend_within(PROFILE_RECORD_NS);
 	model__sample(m, &raw->call);
+	profile_budget__end();
 }
 
 static void on_name(struct model *m, const void *data, const struct raw *raw)
@@ -232,8 +236,10 @@ static void on_python(struct model *m, const void *data, const struct raw *raw)
 	const struct ct_python_code *rec = data;
 	struct proc *p = procs__find(&m->procs, rec->rec.pid);
 
+	profile_budget__begin();
 	if (p)
 		proc_stacks__add_code(p->stacks, rec);
+	profile_budget__end();
 }
 
 /* A child has its parent's Python, and may have ended before cudatrace looks for it. */

@@ -10,6 +10,7 @@
 #include "model_priv.h"
 
 #include "ct_shm.h"
+#include "util/profile_budget.h"
 #include "util/words.h"
 
 #include <stdlib.h>
@@ -136,6 +137,9 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 	};
 	bool is_new;
 
+	if (!profile_budget__has_time())
+		return;
+	profile_budget__begin();
 	/* At an entry, the return address may appear twice. */
 	if (ev->entry_only && from.cnt > 1 && from.ips[0] == from.ips[1]) {
 		from.ips++;
@@ -143,14 +147,14 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 	}
 	if (ev->sampled && !from.python_cnt)
 		take_sample(m, ev, &from);
-	if (!from.cnt && !from.python_cnt)
-		return;
-	ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0, &from,
-				     ev->end_ns, &is_new);
+	if (from.cnt || from.python_cnt)
+		ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0,
+					     &from, ev->end_ns, &is_new);
 	def.comm = ev->comm;
 	def.stack = ev->stack;
 	if (ev->stack && is_new)
 		m->opts.fn(m->opts.ctx, &def);
+	profile_budget__end();
 }
 
 const struct stack *model__stack(struct model *m, uint32_t pid, uint32_t tid,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/profile_budget.h"
 
 /* Sweeps begin above this number of processes or threads. */
 #define LOOK_MIN 256
@@ -229,7 +230,9 @@ void procs__renew(struct procs *ps, struct proc *p)
 	comms__clear(&p->comms);
 	dnn__free(p->dnn);
 	p->dnn = NULL;
+	profile_budget__begin();
 	proc_stacks__free(p->stacks);
+	profile_budget__end();
 	p->stacks = NULL;
 	proc_stalls__free(p->stalls);
 	p->stalls = NULL;

@@ -6,6 +6,7 @@
 #include "trace.h"
 #include "util/hash_table.h"
 #include "util/limits.h"
+#include "util/reader.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,12 +147,15 @@ void proc_stacks__look(struct stacks *s, struct proc_stacks **p, uint32_t pid)
 		modules__read((*p)->modules);
 }
 
+/* NULL: no memory, or no time for its name now. */
 static struct stack_frame *frame_of(struct proc_stacks *p, uint64_t ip, bool is_return, uint64_t ns)
 {
 	struct frame_row *row = frame_row_table__find(&p->frames, &ip);
 
 	if (row)
 		return &row->frame;
+	if (!time_budget__has_time())
+		return NULL;
 	row = frame_row_table__new(&p->frames, &ip);
 	if (!row)
 		return NULL;
@@ -296,14 +300,41 @@ static void read_python(struct proc_stacks *p, const struct stack_source *from)
 	python_codes__read(p->python, from->python, from->python_cnt);
 }
 
+static struct stack_row *new_row(struct proc_stacks *p, const struct stack_source *from,
+				 const uint64_t *key, size_t key_sz, uint64_t ns)
+{
+	size_t frames_sz = (from->cnt + from->python_cnt) * sizeof(struct stack_frame);
+	size_t size = sizeof(struct stack_row) + frames_sz + key_sz;
+	struct stack_row *row;
+
+	read_python(p, from);
+	if (!take_room(p, size)) {
+		drop_all(p);
+		read_python(p, from);
+		if (!take_room(p, size))
+			return NULL;
+	}
+	row = calloc(1, size);
+	if (!row)
+		return NULL;
+	row->key = (uint64_t *)((char *)(row + 1) + frames_sz);
+	memcpy(row->key, key, key_sz);
+	if (fill(p, row, from, ns) && !stack_row_table__add(&p->stacks, row, key_sz))
+		return row;
+	free(row);
+	return NULL;
+}
+
 const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, uint32_t pid,
 				     const struct stack_source *source, uint64_t ns, bool *is_new)
 {
 	struct proc_stacks *p = make(s, ps, pid);
+	bool limited = time_budget__needs_user();
 	struct stack_source from = *source;
 	uint64_t key[KEY_MAX];
 	struct stack_row *row;
-	size_t key_sz, frames_sz, size;
+	struct work w;
+	size_t key_sz;
 
 	*is_new = false;
 	from.cnt = count_addresses(from.ips, from.cnt);
@@ -317,26 +348,17 @@ const struct stack *proc_stacks__get(struct stacks *s, struct proc_stacks **ps, 
 		s->python.unread += row->unread;
 		return &row->stack;
 	}
+	/* One piece of work: the program chooses how many files its stack has. The next stack
+	 * continues where the time of this one ended. */
+	if (limited && reader__begin(&w, (pid_t)pid, WORK_SYMBOLS))
+		return NULL;
 	if (hash_cnt(&p->stacks) >= STACKS_MAX || hash_cnt(&p->frames) >= FRAMES_MAX)
 		drop_stacks(p);
-	frames_sz = (from.cnt + from.python_cnt) * sizeof(row->stack.frames[0]);
-	size = sizeof(*row) + frames_sz + key_sz;
-	read_python(p, &from);
-	if (!take_room(p, size)) {
-		drop_all(p);
-		read_python(p, &from);
-		if (!take_room(p, size))
-			return NULL;
-	}
-	row = calloc(1, size);
+	row = new_row(p, &from, key, key_sz, ns);
+	if (limited)
+		time_budget__end(&w);
 	if (!row)
 		return NULL;
-	row->key = (uint64_t *)((char *)(row + 1) + frames_sz);
-	memcpy(row->key, key, key_sz);
-	if (!fill(p, row, &from, ns) || stack_row_table__add(&p->stacks, row, key_sz)) {
-		free(row);
-		return NULL;
-	}
 	row->stack.id = ++s->last_id;
 	s->python.unread += row->unread;
 	*is_new = true;

@@ -10,6 +10,7 @@
 #include "attach/nv_devs.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/profile_budget.h"
 #include "util/reader.h"
 #include "version.h"
 
@@ -51,6 +52,7 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 
 	if (!t->att || !model__wants_python(t->model, pid) || reader__begin(&w, pid, WORK_SYMBOLS))
 		return;
+	profile_budget__begin();
 	ret = python__find(pid, &place, &file, why, sizeof(why));
 	if (!ret) {
 		ret = attach__python_file(t->att, file, place.free_off);
@@ -61,6 +63,7 @@ void tracer__find_python(struct tracer *t, pid_t pid)
 			ret = -EINVAL;
 		}
 	}
+	profile_budget__end();
 	time_budget__end(&w);
 	t->has_python |= !ret;
 	if (ret == -EINVAL && strcmp(why, t->unknown_python) &&

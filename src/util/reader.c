@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "log.h"
 #include "pass_fd.h"
+#include "profile_budget.h"
 #include "reader_mounts.h"
 #include "sandbox.h"
 
@@ -313,8 +314,15 @@ static int lose(pid_t pid, const char *what)
 	return -ETIMEDOUT;
 }
 
+/* The kernel's clock of another process: MAKE_PROCESS_CPUCLOCK() of its sources. */
+static uint64_t cpu_ns(pid_t pid)
+{
+	return clock_ns((clockid_t)(~(unsigned)pid << 3 | 2));
+}
+
 static int request_read(const struct reader_request *r)
 {
+	uint64_t cpu;
 	int ret, fd;
 
 	if (reader.maker <= 0)
@@ -325,11 +333,14 @@ static int request_read(const struct reader_request *r)
 		ret = get_reader();
 		if (ret)
 			return ret;
+		cpu = cpu_ns(reader.pid);
 		if (send(reader.fd, r, sizeof(*r), MSG_NOSIGNAL) == sizeof(*r)) {
 			if (!await(reader.fd, reader.pid, TIMEOUT_MS))
 				return lose(r->pid, r->range_cnt ? "memory" : r->path);
-			if (pass_fd__take(reader.fd, S_IFREG, &fd))
+			if (pass_fd__take(reader.fd, S_IFREG, &fd)) {
+				profile_budget__spend_within(cpu_ns(reader.pid) - cpu);
 				return fd;
+			}
 		}
 		/* It was killed by another process. */
 		close_fd(&reader.fd);

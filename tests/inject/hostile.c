@@ -11,10 +11,15 @@
  *   hostile LIBCUDA flood SECONDS  writes records with the earliest times, in each slot
  *   hostile LIBCUDA pages SECONDS  reports memory that was never written as full
  *   hostile LIBCUDA counts SECONDS has counts of all functions in all slots, and of all errors
+ *   hostile LIBCUDA samples SECONDS RATE   sends RATE sampled calls per second, each with another
+ *                                  stack of the largest size, of many files and mappings
  *
  * It executes itself again without what loads the library: only the test talks to the tracer.
  */
 #include "join.h"
+
+#include <glob.h>
+#include <sys/uio.h>
 
 #define HELD 64
 
@@ -228,6 +233,87 @@ static void counts(double seconds)
 	sleep_ms(seconds * 1000);
 }
 
+#define PAGES 20000
+
+/* Maps the libraries of this machine, and pages without names. Returns the number of ranges. */
+static unsigned map_many(struct iovec *to, unsigned max)
+{
+	const size_t page = 4096;
+	unsigned cnt = 0;
+	glob_t g = {0};
+	char *at;
+
+	glob("/usr/lib/*/*.so*", 0, NULL, &g);
+	for (size_t i = 0; i < g.gl_pathc && cnt < max - PAGES; i++) {
+		int fd = open(g.gl_pathv[i], O_RDONLY | O_CLOEXEC);
+		off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+
+		at = size > 0 ? mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0)
+			      : MAP_FAILED;
+		if (at != MAP_FAILED)
+			to[cnt++] = (struct iovec){at, size};
+		close(fd);
+	}
+	globfree(&g);
+	at = mmap(NULL, 2 * PAGES * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; at != MAP_FAILED && i < PAGES && cnt < max; i++)
+		if (!mprotect(at + 2 * i * page, page, PROT_READ | PROT_EXEC))
+			to[cnt++] = (struct iovec){at + 2 * i * page, page};
+	return cnt;
+}
+
+static void put_sample(struct ct_shm *m, unsigned slot, const struct iovec *maps, unsigned map_cnt)
+{
+	struct ct_shm_slot *s = slot_of(m, slot);
+	uint64_t off = s->head & (m->ring_sz - 1), id = s->head / 8 + 1;
+	struct {
+		uint8_t call[CT_CALL_FIXED_SZ];
+		uint64_t ips[CT_STACK_MAX];
+	} rec = {0};
+	struct ct_call c = {
+		.rec = {.kind = CT_REC_CALL, .size = sizeof(rec), .flags = CT_CALL_F_SAMPLED},
+		.call_id = id,
+		.func_id = 1 + rand() % 64,
+		.stack_cnt = CT_STACK_MAX,
+	};
+
+	c.rec.tid = 1 + rand() % 32768;
+	c.end_ns = now_ns();
+	c.rec.ts_ns = c.end_ns - 1000;
+	memcpy(rec.call, &c, sizeof(rec.call));
+	for (unsigned i = 0; i < CT_STACK_MAX; i++) {
+		const struct iovec *map = &maps[rand() % map_cnt];
+
+		rec.ips[i] = (uintptr_t)map->iov_base + rand() % map->iov_len;
+	}
+	if (m->ring_sz - off < sizeof(rec)) {
+		const struct ct_rec rest = {.kind = CT_REC_NONE, .size = m->ring_sz - off};
+
+		memcpy((char *)s + m->ring_off + off, &rest, 8);
+		s->head += m->ring_sz - off;
+		off = 0;
+	}
+	if (s->head - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) + sizeof(rec) > m->ring_sz)
+		return;
+	memcpy((char *)s + m->ring_off + off, &rec, sizeof(rec));
+	__atomic_store_n(&s->head, s->head + sizeof(rec), __ATOMIC_RELEASE);
+}
+
+static void samples(double seconds, unsigned rate)
+{
+	static struct iovec maps[PAGES + 4096];
+	struct ct_shm *m = must_join(dial());
+	uint64_t begun = now_ns(), end = begun + seconds * 1e9, sent = 0;
+	unsigned map_cnt = map_many(maps, PAGES + 4096);
+
+	slot_of(m, 0)->state = CT_SLOT_LIVE;
+	slot_of(m, 0)->tid = getpid();
+	say("joined");
+	for (; now_ns() < end; sleep_ms(1))
+		for (; sent < (now_ns() - begun) / 1e9 * rate; sent++)
+			put_sample(m, 0, maps, map_cnt);
+}
+
 static void connections(char **argv)
 {
 	int status = 1;
@@ -268,6 +354,8 @@ int main(int argc, char **argv)
 		pages(atof(argv[3]));
 	else if (!strcmp(what, "counts"))
 		counts(atof(argv[3]));
+	else if (!strcmp(what, "samples"))
+		samples(atof(argv[3]), atoi(argv[4]));
 	else
 		return 2;
 	return 0;

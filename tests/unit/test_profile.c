@@ -65,7 +65,7 @@ static void sampled(struct dprofile *d, struct factory *f, const char *symbol, c
 	s->frames[0] = (struct stack_frame){.symbol = caller, .module = "/bin/x"};
 	ev.stack = s;
 	ev.sampled = true;
-	dprofile__event(d, &proc, &ev);
+	dprofile__event(d, &proc, &ev, ev.sampled);
 	free(s);
 }
 
