@@ -224,11 +224,12 @@ static __always_inline bool stack_is_wanted(bool sampled)
 	return !cfg.profile || sampled;
 }
 
-static __always_inline void sample_sent(__u64 begin_ns)
+static __always_inline __u64 sample_sent(__u64 begin_ns)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), took = now - begin_ns;
 
-	this_cpu()->sample_ns = now + (now - begin_ns) * CT_SAMPLE_PAUSE;
+	this_cpu()->sample_ns = now + took * CT_SAMPLE_PAUSE;
+	return took;
 }
 
 static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_thread *t,
@@ -251,7 +252,7 @@ static __always_inline void call_send_entry(struct pt_regs *ctx, struct ct_threa
 		size += python_of(t, size);
 	thread_send(t, size);
 	if (sampled)
-		sample_sent(f->start_ns);
+		t->stats[CT_STAT_SAMPLE_NS] += sample_sent(f->start_ns);
 }
 
 static __always_inline void call_number(struct ct_thread *t, struct ct_frame *f)
@@ -286,15 +287,17 @@ __noinline int thread_make(__u32 pid, __u32 tid)
 }
 
 /* A call begins that the library samples. Its record follows. The kernel verifies this function
- * once. */
+ * once. A program may call the library's function at any rate: the processor's pause holds here,
+ * too. */
 __noinline int python_of_inproc(__u32 pid, __u32 tid)
 {
+	__u64 begin_ns = bpf_ktime_get_ns();
 	struct ct_thread *t;
 	struct ct_call *c;
 	__u32 size;
 
 	if (!cfg.inproc || !bpf_map_lookup_elem(&inproc, &pid) ||
-	    !bpf_map_lookup_elem(&pythons, &pid))
+	    !bpf_map_lookup_elem(&pythons, &pid) || begin_ns < this_cpu()->sample_ns)
 		return 0;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t && thread_make(pid, tid))
@@ -307,6 +310,8 @@ __noinline int python_of_inproc(__u32 pid, __u32 tid)
 	size = python_of(t, CT_CALL_FIXED_SZ);
 	if (size)
 		thread_send(t, CT_CALL_FIXED_SZ + size);
+	/* The library counts this time. */
+	sample_sent(begin_ns);
 	return 0;
 }
 
@@ -531,7 +536,7 @@ static __always_inline void call_end(struct pt_regs *ctx, struct ct_thread *t, s
 		size += python_of(t, size);
 	thread_send(t, size);
 	if (sampled)
-		sample_sent(now);
+		t->stats[CT_STAT_SAMPLE_NS] += sample_sent(now);
 	/* Must come after the record, because names sent from here on must follow it. */
 	if (spec->flags & CT_SPEC_F_UNLOADS)
 		names_forget(t->pid);

@@ -292,6 +292,7 @@ enum ct_stat {
 	CT_STAT_DUPLICATES = 5, /* the same call seen through two attachments: counted once */
 	CT_STAT_ENTRY_ONLY = 6, /* entry-only calls */
 	CT_STAT_COUNTED = 7,	/* entries that are counted without a record, however they end */
+	CT_STAT_SAMPLE_NS = 8,	/* time for records of sampled calls, for profiles */
 	CT_STAT_CNT
 };
 

@@ -17,7 +17,7 @@
 #include "ct_nv_bpf.h"
 
 #define CT_SHM_MAGIC   0x63756474u /* "tduc" */
-#define CT_SHM_VERSION 14
+#define CT_SHM_VERSION 15
 
 /* Environment of a traced program. "@name" is in the abstract namespace, others are paths. */
 #define CT_ENV_SOCKET "CUDATRACE_SOCKET"

@@ -96,7 +96,7 @@ struct thread {
 		cost_then;  /* start of the current second, and the overhead so far at that time */
 	uint64_t comm;	    /* communicator that comm.c reads; 0: none */
 	uint64_t sample_ns; /* no call is sampled before */
-	uint64_t sample_took; /* overhead at the entry of the sampled call */
+	uint64_t sample_took; /* overhead of the sampled call so far */
 	char name[16];	      /* last name sent to the tracer */
 	/* nv.c: stack position of the function that set the slot's nv active, 0: none; the last
 	 * call that a record of a system call refers to; overhead before the system call */

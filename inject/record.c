@@ -153,6 +153,19 @@ __attribute__((visibility("default"), noinline)) void cudatrace_sampled(void)
 	__asm__ volatile("");
 }
 
+/* took: the overhead of this sample since the last pause was set. */
+static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
+{
+	uint64_t pause;
+
+	/* A longer time contains an interruption. */
+	took = took < CT_COST_MAX_NS ? took : CT_COST_MAX_NS;
+	t->slot->stats[CT_STAT_SAMPLE_NS] += took;
+	t->sample_took += took;
+	pause = t->sample_took * CT_SAMPLE_PAUSE;
+	t->sample_ns = now + (pause > CT_SHM_SAMPLE_NS ? pause : CT_SHM_SAMPLE_NS);
+}
+
 /* Returns whether this call is sampled, which begins. */
 static cold bool sample_begin(struct process *p, struct thread *t)
 {
@@ -163,18 +176,10 @@ static cold bool sample_begin(struct process *p, struct thread *t)
 	t->sample_took = 0;
 	if (p->set->python && !is_quiet()) {
 		cudatrace_sampled();
-		t->sample_took = thread_now(p, t) - now;
+		/* The call may never return. */
+		sample_pause(t, now, thread_now(p, t) - now);
 	}
 	return true;
-}
-
-/* took: the overhead of this sample. */
-static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
-{
-	/* A longer time contains an interruption. */
-	uint64_t pause = (took < CT_COST_MAX_NS ? took : CT_COST_MAX_NS) * CT_SAMPLE_PAUSE;
-
-	t->sample_ns = now + (pause > CT_SHM_SAMPLE_NS ? pause : CT_SHM_SAMPLE_NS);
 }
 
 /* now: when the call returned. */
@@ -185,7 +190,7 @@ static cold bool call_put_sample(struct process *p, struct thread *t, const stru
 			     ct_result_is_ok(call->spec, result));
 	uint64_t done = thread_now(p, t);
 
-	sample_pause(t, done, t->sample_took + done - now);
+	sample_pause(t, done, done - now);
 	return sent;
 }
 

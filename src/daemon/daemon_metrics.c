@@ -107,6 +107,7 @@ void daemon__fill_self(struct daemon *d, struct metrics_self *self)
 	self->names_given_up = demangle_given_up();
 	memcpy(self->drops, sum.drops, sizeof(self->drops));
 	self->cost_seconds = sum.cost_ns / 1e9;
+	self->profile_programs_seconds = sum.stats[CT_STAT_SAMPLE_NS] / 1e9;
 	for (int i = 0; i < QUOTA_CNT; i++) {
 		self->full[i] = d->t.quotas.of[i].full_cnt;
 		self->used[i] = d->t.quotas.of[i].used;

@@ -76,7 +76,7 @@ struct metrics_self {
 	struct metrics_files files;
 	uint64_t recorder_lines, recorder_bytes, dumps;
 	uint64_t profile_samples, profile_errors, profile_full;
-	double profile_cpu_seconds;
+	double profile_cpu_seconds, profile_programs_seconds;
 	uint64_t otlp_sent, otlp_failed, otlp_dropped, otlp_queued, otlp_queued_bytes;
 	uint64_t injections[2]; /* running processes: entered, refused */
 	uint64_t dossiers[DOSSIER_REASON_CNT], dossiers_refused[DOSSIER_REFUSAL_CNT];

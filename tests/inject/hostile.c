@@ -11,14 +11,16 @@
  *   hostile LIBCUDA flood SECONDS  writes records with the earliest times, in each slot
  *   hostile LIBCUDA pages SECONDS  reports memory that was never written as full
  *   hostile LIBCUDA counts SECONDS has counts of all functions in all slots, and of all errors
- *   hostile LIBCUDA samples SECONDS RATE   sends RATE sampled calls per second, each with another
- *                                  stack of the largest size, of many files and mappings
+ *   hostile LIBCUDA samples SECONDS RATE FRAMES   sends RATE sampled calls per second, each with
+ *                                  another stack of that size, of many files and mappings; prints
+ *                                  their number
  *
  * It executes itself again without what loads the library: only the test talks to the tracer.
  */
 #include "join.h"
 
 #include <glob.h>
+#include <stdbool.h>
 #include <sys/uio.h>
 
 #define HELD 64
@@ -262,56 +264,62 @@ static unsigned map_many(struct iovec *to, unsigned max)
 	return cnt;
 }
 
-static void put_sample(struct ct_shm *m, unsigned slot, const struct iovec *maps, unsigned map_cnt)
+/* Returns whether there was room. */
+static bool put_sample(struct ct_shm *m, const struct iovec *maps, unsigned map_cnt,
+		       unsigned frames)
 {
-	struct ct_shm_slot *s = slot_of(m, slot);
+	struct ct_shm_slot *s = slot_of(m, 0);
+	size_t size = CT_CALL_FIXED_SZ + frames * 8;
 	uint64_t off = s->head & (m->ring_sz - 1), id = s->head / 8 + 1;
 	struct {
 		uint8_t call[CT_CALL_FIXED_SZ];
 		uint64_t ips[CT_STACK_MAX];
 	} rec = {0};
 	struct ct_call c = {
-		.rec = {.kind = CT_REC_CALL, .size = sizeof(rec), .flags = CT_CALL_F_SAMPLED},
+		.rec = {.kind = CT_REC_CALL, .size = size, .flags = CT_CALL_F_SAMPLED},
 		.call_id = id,
 		.func_id = 1 + rand() % 64,
-		.stack_cnt = CT_STACK_MAX,
+		.stack_cnt = frames,
 	};
 
 	c.rec.tid = 1 + rand() % 32768;
 	c.end_ns = now_ns();
 	c.rec.ts_ns = c.end_ns - 1000;
 	memcpy(rec.call, &c, sizeof(rec.call));
-	for (unsigned i = 0; i < CT_STACK_MAX; i++) {
+	for (unsigned i = 0; i < frames; i++) {
 		const struct iovec *map = &maps[rand() % map_cnt];
 
 		rec.ips[i] = (uintptr_t)map->iov_base + rand() % map->iov_len;
 	}
-	if (m->ring_sz - off < sizeof(rec)) {
+	if (m->ring_sz - off < size) {
 		const struct ct_rec rest = {.kind = CT_REC_NONE, .size = m->ring_sz - off};
 
 		memcpy((char *)s + m->ring_off + off, &rest, 8);
 		s->head += m->ring_sz - off;
 		off = 0;
 	}
-	if (s->head - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) + sizeof(rec) > m->ring_sz)
-		return;
-	memcpy((char *)s + m->ring_off + off, &rec, sizeof(rec));
-	__atomic_store_n(&s->head, s->head + sizeof(rec), __ATOMIC_RELEASE);
+	if (s->head - __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) + size > m->ring_sz)
+		return false;
+	memcpy((char *)s + m->ring_off + off, &rec, size);
+	__atomic_store_n(&s->head, s->head + size, __ATOMIC_RELEASE);
+	return true;
 }
 
-static void samples(double seconds, unsigned rate)
+static void samples(double seconds, unsigned rate, unsigned frames)
 {
 	static struct iovec maps[PAGES + 4096];
 	struct ct_shm *m = must_join(dial());
-	uint64_t begun = now_ns(), end = begun + seconds * 1e9, sent = 0;
-	unsigned map_cnt = map_many(maps, PAGES + 4096);
+	unsigned map_cnt = map_many(maps, PAGES + 4096), sent = 0;
+	uint64_t begun = now_ns(), end = begun + seconds * 1e9;
 
 	slot_of(m, 0)->state = CT_SLOT_LIVE;
 	slot_of(m, 0)->tid = getpid();
 	say("joined");
 	for (; now_ns() < end; sleep_ms(1))
-		for (; sent < (now_ns() - begun) / 1e9 * rate; sent++)
-			put_sample(m, 0, maps, map_cnt);
+		while (sent < (now_ns() - begun) / 1e9 * rate &&
+		       put_sample(m, maps, map_cnt, frames))
+			sent++;
+	printf("%u\n", sent);
 }
 
 static void connections(char **argv)
@@ -355,7 +363,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "counts"))
 		counts(atof(argv[3]));
 	else if (!strcmp(what, "samples"))
-		samples(atof(argv[3]), atoi(argv[4]));
+		samples(atof(argv[3]), atoi(argv[4]), atoi(argv[5]));
 	else
 		return 2;
 	return 0;
