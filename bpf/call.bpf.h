@@ -286,10 +286,10 @@ __noinline int thread_make(__u32 pid, __u32 tid)
 	return thread_new(pid, tid) != NULL;
 }
 
-/* A call begins that the library samples. Its record follows. The kernel verifies this function
- * once. A program may call the library's function at any rate: the processor's pause holds here,
- * too. */
-__noinline int python_of_inproc(__u32 pid, __u32 tid)
+/* A call of the library begins that may have Python frames or an operator. Its record follows. The
+ * kernel verifies this function once. A program may call the library's function at any rate: for
+ * profiles, the processor's pause holds here, too. */
+__noinline int frames_of_inproc(__u32 pid, __u32 tid, __u64 sp, __u64 call_id, __u32 depth)
 {
 	__u64 begin_ns = bpf_ktime_get_ns();
 	struct ct_thread *t;
@@ -297,7 +297,7 @@ __noinline int python_of_inproc(__u32 pid, __u32 tid)
 	__u32 size;
 
 	if (!cfg.inproc || !bpf_map_lookup_elem(&inproc, &pid) ||
-	    !bpf_map_lookup_elem(&pythons, &pid) || begin_ns < this_cpu()->sample_ns)
+	    (cfg.profile && begin_ns < this_cpu()->sample_ns))
 		return 0;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t && thread_make(pid, tid))
@@ -307,11 +307,19 @@ __noinline int python_of_inproc(__u32 pid, __u32 tid)
 	c = (struct ct_call *)t->out;
 	__builtin_memset(c, 0, CT_CALL_FIXED_SZ);
 	rec_begin(&c->rec, CT_REC_SAMPLE, 0, pid, tid);
-	size = python_of(t, CT_CALL_FIXED_SZ);
-	if (size)
-		thread_send(t, CT_CALL_FIXED_SZ + size);
+	c->call_id = call_id & CT_SAMPLE_ID_MASK;
+	c->depth = depth;
+	if (cfg.torch)
+		c->operator_id = operator_in(tid, sp, false);
+	size = CT_CALL_FIXED_SZ + python_of(t, CT_CALL_FIXED_SZ);
+	if (size > sizeof(t->out))
+		size = sizeof(t->out);
+	c->rec.size = size;
+	if ((cfg.python || c->operator_id) && !rec_send(t->out, size, false))
+		total_drop(CT_DROP_BEGIN);
 	/* The library counts this time. */
-	sample_sent(begin_ns);
+	if (cfg.profile)
+		sample_sent(begin_ns);
 	return 0;
 }
 
@@ -335,8 +343,9 @@ static __always_inline int call_enter(struct pt_regs *ctx, __u64 cookie, bool ma
 		python_free(PT_REGS_PARM1(ctx));
 		return 1;
 	}
-	if (cfg.python && func_id == CT_FUNC_SAMPLED) {
-		python_of_inproc(pid, tid);
+	if ((cfg.python | cfg.torch) && func_id == CT_FUNC_SAMPLED) {
+		frames_of_inproc(pid, tid, PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx),
+				 PT_REGS_PARM3(ctx));
 		return 1;
 	}
 	spec = bpf_map_lookup_elem(&specs, &func_id);

@@ -113,6 +113,10 @@ struct ct_call {
 _Static_assert(sizeof(struct ct_call) == CT_CALL_FIXED_SZ + 8 * CT_MAX_WORDS,
 	       "ct_call is part of the ABI");
 
+/* CT_REC_SAMPLE: these bits of call_id are those of the library's call, and depth is the number of
+ * its frame. */
+#define CT_SAMPLE_ID_MASK 0xffff
+
 /* Start of a communicator of NCCL 2.21 and later (ncclComm.startMagic). */
 #define CT_COMM_MAGIC 0x0280028002800280ull
 
@@ -274,8 +278,8 @@ enum ct_drop {
 	/* Processes that trace themselves for a daemon: calls that their library reports as
 	 * dropped. A forged report cannot change the other counters. */
 	CT_DROP_INPROC = 12,
-	/* Ring full: begin or end of a call that may enclose calls of the library. Those have no
-	 * parent then; the call itself is another record. */
+	/* Ring full: begin or end of a call that may enclose calls of the library, which have no
+	 * parent then, or CT_REC_SAMPLE. The call itself is another record. */
 	CT_DROP_BEGIN = 13,
 	/* Samples of hardware counters: a buffer was full, or they could not be read */
 	CT_DROP_PM = 14,

@@ -198,7 +198,7 @@ struct ct_shm_set {
 	__u32 sample_seed;
 	__u32 gpu_time;	 /* enum ct_gpu_time */
 	__u32 stalls;	 /* --stalls: a sample each 2^stalls cycles; 0: off */
-	__u32 python;	 /* 1: cudatrace_sampled() has a probe, which reads Python frames */
+	__u32 python;	 /* 1: cudatrace_sampled() has a probe, which reads frames */
 	char cupti[256]; /* --cupti: path of the library; "": search for it */
 	/* offset of each function's name in names; 0: no such function */
 	__u32 name_off[CT_MAX_FUNCS];

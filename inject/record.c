@@ -146,11 +146,19 @@ static inline bool may_sample(struct thread *t, const struct ct_spec *spec)
 	return (uint32_t)(random_next(t) >> 16) < spec->sample_below;
 }
 
-/* The tracer has a probe here, which reads the thread's Python frames. */
-__attribute__((visibility("default"), noinline)) void cudatrace_sampled(void);
-__attribute__((visibility("default"), noinline)) void cudatrace_sampled(void)
+/* The tracer has a probe here, which reads the thread's Python frames and its PyTorch operator: of
+ * the call with this stack pointer, this number, and this many frames below its own. */
+__attribute__((visibility("default"), noinline)) void cudatrace_sampled(uint64_t sp, uint64_t id,
+									uint32_t depth);
+__attribute__((visibility("default"), noinline)) void cudatrace_sampled(uint64_t sp, uint64_t id,
+									uint32_t depth)
 {
-	__asm__ volatile("");
+	__asm__ volatile("" ::"r"(sp), "r"(id), "r"(depth));
+}
+
+static void frames_read(const struct thread *t, const struct call *call)
+{
+	cudatrace_sampled(call->sp, t->slot->next_id ?: 1, call->depth);
 }
 
 /* took: the overhead of this sample since the last pause was set. */
@@ -167,7 +175,7 @@ static void sample_pause(struct thread *t, uint64_t now, uint64_t took)
 }
 
 /* Returns whether this call is sampled, which begins. */
-static cold bool sample_begin(struct process *p, struct thread *t)
+static cold bool sample_begin(struct process *p, struct thread *t, const struct call *call)
 {
 	uint64_t now = thread_now(p, t);
 
@@ -175,11 +183,27 @@ static cold bool sample_begin(struct process *p, struct thread *t)
 		return false;
 	t->sample_took = 0;
 	if (p->set->python && !is_quiet()) {
-		cudatrace_sampled();
+		frames_read(t, call);
 		/* The call may never return. */
 		sample_pause(t, now, thread_now(p, t) - now);
 	}
 	return true;
+}
+
+/* For a function whose calls may have Python frames or an operator. Returns whether the call is
+ * sampled; it is recorded then. */
+static __attribute__((noinline)) bool frames_begin(struct process *p, struct thread *t,
+						   const struct call *call, uint32_t *level)
+{
+	const struct ct_spec *spec = call->spec;
+
+	if (spec->flags & CT_SPEC_F_SAMPLED && may_sample(t, spec) && sample_begin(p, t, call)) {
+		*level = CT_LEVEL_TRACE;
+		return true;
+	}
+	if (spec->flags & CT_SPEC_F_PYTHON && *level != CT_LEVEL_COUNT)
+		frames_read(t, call);
+	return false;
 }
 
 /* now: when the call returned. */
@@ -361,8 +385,6 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 		off_mark(p, call, spec);
 		return;
 	}
-	if (unlikely(spec->flags & CT_SPEC_F_SAMPLED))
-		sampled = may_sample(t, spec);
 	if (unlikely(is_within(t, call->sp, t->busy_sp) ||
 		     (level == CT_LEVEL_COUNT && !count_has(t, call->func_id)))) {
 		enter_dropped(s);
@@ -377,10 +399,6 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	}
 	if (unlikely(!--t->skip))
 		began = thread_now(p, t);
-	if (unlikely(sampled)) {
-		sampled = sample_begin(p, t);
-		level = sampled ? CT_LEVEL_TRACE : level;
-	}
 	call->depth = ct_shm_depth(s);
 	if (call->depth && likely(is_inproc(t, call->depth, call->sp))) {
 		outer = call->depth;
@@ -393,6 +411,8 @@ static inline void enter(struct process *p, struct thread *t, struct call *call)
 	} else {
 		call->spec = spec;
 		call->frame = once(&s->frames[call->depth]);
+		if (unlikely(spec->flags & (CT_SPEC_F_SAMPLED | CT_SPEC_F_PYTHON)))
+			sampled = frames_begin(p, t, call, &level);
 		if (likely(enter_frame(p, t, call, level, outer))) {
 			call->t = t;
 			call->gen = p->alive;

@@ -113,11 +113,6 @@ unsigned inject__live(const struct inject *in, pid_t *pids, unsigned max)
 	return cnt;
 }
 
-const char *inject__library(const struct inject *in)
-{
-	return in->library;
-}
-
 const char *inject__socket(const struct inject *in)
 {
 	return in->socket_name;

@@ -81,6 +81,8 @@ struct inject *inject__open(const struct inject_opts *o)
 	in->count_room.max = o->counts_max;
 	shares__open(in);
 	in->library = o->name ? NULL : library__put(LIBRARY_INJECT, o->folder);
+	if (in->library && o->read_frames)
+		in->o.reads_frames = o->read_frames(o->ctx, in->library);
 	ret = in->library || o->name ? open_all(in) : -EACCES;
 	if (!ret && !o->folder && !o->name)
 		lost__open_file(in);

@@ -62,6 +62,10 @@ struct inject_opts {
 	bool kernel_args;	     /* --kernel-args */
 	bool profile;		     /* inject__set_sampled() is used */
 	bool no_stacks;		     /* sampled calls have no stack */
+	/* Puts a probe on cudatrace_sampled() of this file, which reads Python frames and
+	 * operators. Returns whether it did. NULL: none are requested. */
+	bool (*read_frames)(void *ctx, const char *library);
+	bool reads_frames; /* set by inject__open() */
 	uint64_t min_duration_ns;
 	uint64_t ring_sz; /* bytes of one thread's ring: a power of two */
 	const char *name; /* "@NAME" that processes connect to; NULL: a random one */
@@ -158,10 +162,6 @@ void inject__unfinished(struct inject *in);
 int inject__set_level(struct inject *in, unsigned func_id, const struct fn_level *l);
 int inject__set_always(struct inject *in, unsigned func_id, bool always);
 int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below);
-/* The file has a probe on ATTACH_SAMPLED, which reads Python frames. */
-void inject__set_python(struct inject *in);
-/* The library's file; NULL: none. */
-const char *inject__library(const struct inject *in);
 int inject__set_proc(struct inject *in, pid_t pid, enum ct_proc_level level);
 void inject__set_default(struct inject *in, enum ct_proc_level level);
 void inject__read_counts(struct inject *in, levels_fn fn, levels_error_fn error_fn, void *ctx);

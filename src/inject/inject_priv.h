@@ -39,6 +39,7 @@ struct settings {
 	const struct fnset *fns;
 	enum ct_redact redact;
 	bool params; /* --kernel-args: launches have CT_CAP_PARAMS */
+	bool frames; /* calls with Python frames or operators are recorded in-process, too */
 	bool late;
 	bool only_gpu;	   /* publish no functions */
 	bool only_table;   /* publish only functions in the table */
@@ -58,6 +59,7 @@ void settings__close(struct settings *s);
 /* The process numbers calls from 1 in each slot, without gaps. Ids of the trace are taken in blocks
  * of 2^ID_BLOCK_LOG. */
 #define ID_BLOCK_LOG 16
+_Static_assert(CT_SAMPLE_ID_MASK == (1 << ID_BLOCK_LOG) - 1, "ids have these bits of the numbers");
 
 /* Read only this copy: the process may change its own meanwhile. */
 static inline void shm_copy(void *to, const void *from, size_t size)

@@ -66,6 +66,8 @@ int settings__open(struct settings *s, const struct inject_opts *o)
 	s->set->probed = o->probes && !o->only_gpu;
 	s->set->gpu_time = o->gpu_time;
 	s->set->stalls = o->stalls;
+	s->set->python = o->reads_frames;
+	s->frames = o->reads_frames && !o->profile;
 	if (o->cupti)
 		snprintf(s->set->cupti, sizeof(s->set->cupti), "%s", o->cupti);
 	s->only_gpu = o->only_gpu;
@@ -131,11 +133,17 @@ static void set_out(struct ct_spec *spec)
 		spec->out_sz = cap->size;
 }
 
-/* The library cannot read Python frames or PyTorch operators. */
-static bool is_left_to_probes(const struct settings *s, unsigned id)
+/* Returns whether calls have Python frames or PyTorch operators, which the library cannot read. A
+ * probe in the library does, or probes record these calls. */
+static bool has_frames(const struct settings *s, unsigned id)
 {
 	return s->set->probed && (fnset__is_marked(s->fns, FNSET_PYTHON, id) ||
 				  fnset__wants_api(s->fns, api_at(API_TORCH)));
+}
+
+static void set_frames(struct ct_spec *spec, bool on)
+{
+	spec->flags = (spec->flags & ~CT_SPEC_F_PYTHON) | (on ? CT_SPEC_F_PYTHON : 0);
 }
 
 void settings__fill(struct settings *s)
@@ -149,12 +157,13 @@ void settings__fill(struct settings *s)
 			continue;
 		if (s->only_gpu || !fn || !is_reached(fn))
 			continue;
-		if (!fnset__wanted(s->fns, id) || is_left_to_probes(s, id)) {
+		if (!fnset__wanted(s->fns, id) || (has_frames(s, id) && !s->frames)) {
 			if (s->late && fn->api != API_NCCL && report_name(s, id, fn->symbol))
 				s->set->specs[id].of.level = CT_LEVEL_GONE;
 			continue;
 		}
 		fnset__spec(s->fns, id, s->redact, &s->set->specs[id].of);
+		set_frames(&s->set->specs[id].of, has_frames(s, id));
 		set_launch_apart(s, &s->set->specs[id].of);
 		set_out(&s->set->specs[id].of);
 		if (report_name(s, id, fn->symbol))
@@ -222,11 +231,6 @@ int inject__set_sampled(struct inject *in, unsigned func_id, uint32_t below)
 	else
 		__atomic_and_fetch(&spec->flags, (uint16_t)~CT_SPEC_F_SAMPLED, __ATOMIC_RELEASE);
 	return 0;
-}
-
-void inject__set_python(struct inject *in)
-{
-	__atomic_store_n(&in->settings.set->python, 1, __ATOMIC_RELEASE);
 }
 
 int inject__set_always(struct inject *in, unsigned func_id, bool always)

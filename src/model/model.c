@@ -6,6 +6,7 @@
 #include "event_table.h"
 #include "gpu_stats.h"
 #include "model_priv.h"
+#include "samples.h"
 
 #include "record/check.h"
 #include "util/clock.h"
@@ -60,7 +61,6 @@ void model__free(struct model *m)
 		return;
 	procs__free(&m->procs);
 	stacks__free(m->stacks);
-	free(m->samples);
 	ranks__free(&m->ranks);
 	driver__close(&m->driver);
 	devices__free(&m->devices);
@@ -215,9 +215,15 @@ static void on_thread(struct model *m, const void *data, const struct raw *raw)
 
 static void on_sample(struct model *m, const void *rec, const struct raw *raw)
 {
+	const struct ct_call *call = rec;
+	struct proc *p = procs__get(&m->procs, call->rec.pid);
+	struct thread *t = p ? proc__thread(&m->procs, p, call->rec.tid) : NULL;
+
+	if (!t)
+		return;
 	profile_budget__begin();
 	profile_budget__spend_within(PROFILE_RECORD_NS);
-	model__sample(m, &raw->call);
+	samples__add(t, &raw->call);
 	profile_budget__end();
 }
 

@@ -32,8 +32,9 @@ struct model_opts {
 	enum ct_redact redact; /* data that records do not contain */
 	/* --kernel, --sched; abi: that of the running driver. */
 	bool kernel, sched;
-	bool stacks; /* --stack: read the mappings of new processes at once */
-	bool python; /* --python */
+	bool stacks;  /* --stack: read the mappings of new processes at once */
+	bool python;  /* --python */
+	bool profile; /* only sampled calls have stacks */
 	struct python_check python_check;
 	/* --torch: see struct operators */
 	const struct torch_lib *(*torch_lib)(void *ctx, unsigned lib_id);

@@ -8,8 +8,8 @@
 #include "event_table.h"
 #include "job.h"
 #include "model_priv.h"
+#include "samples.h"
 
-#include "ct_shm.h"
 #include "util/profile_budget.h"
 #include "util/words.h"
 
@@ -80,50 +80,6 @@ static void fill_call(struct trace_event *ev, const struct raw_call *raw,
 		ev->caps[i] = (struct pointee){raw->caps[i].data, raw->caps[i].len};
 }
 
-/* Python frames of sampled calls that have not returned. A thread samples at most one call in
- * CT_SHM_SAMPLE_NS, so those of an earlier call are older. */
-#define SAMPLES_MAX 64
-struct samples {
-	struct sample {
-		uint32_t pid, tid;
-		uint64_t ns; /* 0: taken */
-		unsigned cnt;
-		struct ct_python_frame frames[CT_PYTHON_MAX];
-	} of[SAMPLES_MAX];
-	unsigned next;
-};
-
-void model__sample(struct model *m, const struct raw_call *raw)
-{
-	struct sample *s;
-
-	if (!m->samples)
-		m->samples = calloc(1, sizeof(*m->samples));
-	if (!m->samples)
-		return;
-	s = &m->samples->of[m->samples->next++ % SAMPLES_MAX];
-	s->pid = raw->call->rec.pid;
-	s->tid = raw->call->rec.tid;
-	s->ns = raw->call->rec.ts_ns;
-	s->cnt = raw->python_cnt;
-	if (s->cnt) /* none: no address either */
-		memcpy(s->frames, raw->python, s->cnt * sizeof(s->frames[0]));
-}
-
-static void take_sample(struct model *m, const struct trace_event *ev, struct stack_source *to)
-{
-	for (unsigned i = 0; m->samples && i < SAMPLES_MAX; i++) {
-		struct sample *s = &m->samples->of[i];
-
-		if (!s->ns || s->tid != ev->tid || s->pid != ev->pid || s->ns > ev->start_ns ||
-		    ev->start_ns - s->ns > CT_SHM_SAMPLE_NS)
-			continue;
-		s->ns = 0;
-		to->python = s->frames;
-		to->python_cnt = s->cnt;
-	}
-}
-
 /* Sets the stack of a call, and delivers its definition if it is new. */
 static void add_stack(struct model *m, struct proc *p, const struct raw_call *raw,
 		      struct trace_event *ev)
@@ -145,8 +101,6 @@ static void add_stack(struct model *m, struct proc *p, const struct raw_call *ra
 		from.ips++;
 		from.cnt--;
 	}
-	if (ev->sampled && !from.python_cnt)
-		take_sample(m, ev, &from);
 	if (from.cnt || from.python_cnt)
 		ev->stack = proc_stacks__get(m->stacks, &p->stacks, m->opts.live ? p->pid : 0,
 					     &from, ev->end_ns, &is_new);
@@ -245,6 +199,7 @@ void model__call(struct model *m, const struct raw_call *raw)
 {
 	const struct annotations *annotations;
 	struct trace_event *ev = &m->call;
+	struct joined_call joined;
 	struct thread *t;
 	struct proc *p;
 
@@ -261,6 +216,8 @@ void model__call(struct model *m, const struct raw_call *raw)
 		return;
 	if (!p->has_job)
 		give_job(m, p, t, raw);
+	if (t->samples)
+		raw = samples__join(t, raw, !m->opts.profile, &joined);
 	clear_call(ev);
 	fill_call(ev, raw, annotations);
 	ev->comm = proc__comm(p, t);
@@ -303,8 +260,9 @@ void model__call(struct model *m, const struct raw_call *raw)
 	if (m->opts.python)
 		stacks__count_python(
 			m->stacks, raw->call,
-			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id));
-	if (raw->stack_cnt || raw->python_cnt || ev->sampled)
+			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id) &&
+				(!t->samples || raw == &joined.raw));
+	if (raw->stack_cnt || raw->python_cnt)
 		add_stack(m, p, raw, ev);
 	m->opts.fn(m->opts.ctx, ev);
 	if (m->opts.gpu_time)

@@ -16,7 +16,6 @@ struct model {
 	struct kernel_names *names;
 	struct driver driver;
 	struct stacks *stacks;
-	struct samples *samples; /* NULL: none yet */
 	struct ranges ranges;
 	struct operators operators;
 	struct ranks ranks;
@@ -48,8 +47,6 @@ static inline struct trace_event event_of(enum event_kind kind, const struct ct_
 
 /* model_call.c */
 void model__call(struct model *m, const struct raw_call *raw);
-/* Keeps the Python frames of a sampled call, whose record follows. */
-void model__sample(struct model *m, const struct raw_call *raw);
 
 /* model_gpu.c: --gpu-time */
 /* Delivers an execution with its call, which may arrive later. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "proc.h"
 
+#include "samples.h"
 #include "stalls.h"
 
 #include <errno.h>
@@ -147,6 +148,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 
 	thread_ranges__free(ps->quotas, p, t);
 	thread_operators__free(t);
+	thread_samples__free(t);
 	thread_table__del(&p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};

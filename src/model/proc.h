@@ -31,6 +31,7 @@ struct thread {
 	struct range *range;		   /* --nvtx: the innermost range; NULL: none */
 	struct thread_operators operators; /* --torch */
 	struct gpu_calls *gpu_calls;	   /* --gpu-time; NULL: none so far */
+	struct samples *samples;	   /* NULL: none so far */
 	struct nccl_thread *nccl;	   /* NULL: it does not call NCCL */
 };
 HASH_TABLE(thread, tid);

@@ -88,20 +88,34 @@ static void on_stalls(void *ctx, pid_t pid, const char *comm, const struct ct_sh
 static const struct inject_probes probes = {
 	.lib_id = lib_id_of, .process = process_of, .on_lost = on_lost};
 
-/* Sampled calls have Python frames. */
-static void read_python(struct inject *in, struct attach *att)
+static bool read_frames(void *ctx, const char *library)
 {
-	const char *path = inject__library(in);
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	int ret = fd < 0 ? -errno : attach__sampled(att, fd);
+	const struct tracer *t = ((struct source *)ctx)->ctx;
+	int fd = open(library, O_RDONLY | O_CLOEXEC);
+	int ret = fd < 0 ? -errno : attach__sampled(t->att, fd);
 
 	if (fd >= 0)
 		close(fd);
-	if (!ret)
-		inject__set_python(in);
-	else
+	if (ret && t->o.attach.profile)
 		warn("calls recorded in-process have no Python frames: cannot probe %s: %s",
-		     path ?: "the library", strerror(-ret));
+		     library, strerror(-ret));
+	else if (ret)
+		warn("calls with Python frames or PyTorch operators are recorded by uprobes: cannot "
+		     "probe %s: %s",
+		     library, strerror(-ret));
+	return !ret;
+}
+
+/* Returns whether the library records calls that have Python frames or PyTorch operators. In a
+ * running program of another namespace it is another file, without a probe. */
+static bool wants_frames(const struct tracer *t)
+{
+	if (!t->att)
+		return false;
+	if (t->o.attach.profile)
+		return t->o.attach.python;
+	return t->arbiter && !t->o.late &&
+	       (t->o.attach.python || fnset__wants_api(t->fns, api_at(API_TORCH)));
 }
 
 static int inject_open(struct source *s, struct tracer *t)
@@ -116,6 +130,7 @@ static int inject_open(struct source *s, struct tracer *t)
 		.kernel_args = t->o.kernel_args,
 		.min_duration_ns = t->o.attach.min_duration_ns,
 		.profile = t->o.attach.profile,
+		.read_frames = wants_frames(t) ? read_frames : NULL,
 		.no_stacks = t->o.attach.profile && !t->o.attach.stacks,
 		.ring_sz = ring_sz > RING_SZ_MIN ? ring_sz : RING_SZ_MIN,
 		.uid = t->o.inject_uid,
@@ -143,8 +158,6 @@ static int inject_open(struct source *s, struct tracer *t)
 	if (!t->att && t->o.attach.kernel && !o.kernel)
 		nv_devs__warn_none();
 	((struct source_inject *)s)->in = inject__open(&o);
-	if (of(s) && t->att && t->o.attach.profile && t->o.attach.python)
-		read_python(of(s), t->att);
 	return of(s) ? 0 : -EIO;
 }
 

@@ -198,6 +198,7 @@ static int open_model(struct tracer *t)
 		.sched = t->o.attach.sched,
 		.stacks = t->o.attach.stacks,
 		.python = t->o.attach.python,
+		.profile = t->o.attach.profile,
 		.python_check = {attach__is_code, &t->att},
 		.torch_lib = torch_lib_of,
 		.torch_ctx = t,

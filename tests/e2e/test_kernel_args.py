@@ -19,10 +19,10 @@ def program(tmp_path_factory):
     return compiled(tmp_path_factory.mktemp("args") / "kernel_args", f"-I{TESTS}", f"{TESTS}/kernel_args.c")
 
 
-def traced(path, program, *args, driver=FAKE, run=inside):
+def traced(path, program, *args, driver=FAKE, run=inside, check=schema):
     ran = run("-q", *args, "--jsonl", path, "--", program, env={"LD_LIBRARY_PATH": driver})
     assert ran.status == 0, ran
-    schema(path)
+    check(path)
     t = Trace(path)
     assert t.accounts()
     return ran.out.splitlines(), t
@@ -104,6 +104,9 @@ def test_by_probes(tmp_path, program):
     assert not [x for x in launches(t) if "params" in x]
     said, t = traced(tmp_path / "both.jsonl", program, "--kernel-args", run=cudatrace)
     assert [shown(x) for x in launches(t)] == said[2:]
+    # With frames and operators, too.
+    said, t = traced(tmp_path / "frames.jsonl", program, "--kernel-args", "--python", "--torch", run=cudatrace, check=os.stat)
+    assert [shown(x) for x in launches(t)] == said[2:] and all(x["id"] >> 48 == 2 for x in launches(t))
     ran = cudatrace("--kernel-args", "--probe=uprobe", "--", "true")
     assert ran.status == 2 and "--kernel-args needs --probe=inject" in ran.err
 

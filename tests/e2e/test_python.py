@@ -138,10 +138,33 @@ def test_mechanism(calls, mech):
     same(t, want, mech)
 
 
-def test_from_inside(calls):
-    """With --probe=inject, these calls must be left to probes."""
-    t, want = calls(ONE, "--python", "--probe=inject")
+@pytest.mark.parametrize("options", [(), ("--entry-only", "all"), ("--stack",)], ids=" ".join)
+def test_from_inside(calls, options):
+    """The library in the process records these calls, and a probe in it reads their frames."""
+    t, want = calls(ONE, "--python", "--probe=inject", *options, parts=("nested", "threads"))
     same(t, want, "inject")
+    assert all(x["id"] >> 48 == 2 for x in t.calls) and counts(t)["early"] == 0
+
+
+def test_frames_are_lost(tmp_path):
+    """If the ring of the probes is full, calls lack frames, but none has those of another call."""
+    needs_tracing()
+    if not ONE:
+        pytest.skip("no Python of 3.11 to 3.13 is here")
+    code = "import ctypes, sys, threading\nlib = ctypes.CDLL(sys.argv[1])\nlib.cuInit(0)\n" \
+           "def calls():\n p = ctypes.c_void_p()\n q = ctypes.byref(p)\n for _ in range(4000):\n" \
+           + "".join(f"  lib.cuMemAlloc_v2(q, {line})\n" for line in range(8, 12)) + \
+           "all = [threading.Thread(target=calls) for _ in range(4)]\nfor x in all: x.start()\nfor x in all: x.join()\n"
+    trace = tmp_path / "t.jsonl"
+    ran = cudatrace("-q", "--python", "--probe=inject", "-e", "cuMemAlloc", "--buffer-size=64K", "--jsonl", trace, "--", ONE, "-c", code, LIB,
+                    env={"LD_LIBRARY_PATH": FAKE})
+    assert ran.status == 0, ran
+    t = Trace(trace)
+    stacks = {e["id"]: e.get("python", []) for e in t.ev if e["type"] == "stack"}
+    lines = [(e["size"], (stacks.get(e.get("stack")) or [{}])[0].get("line")) for e in t.calls]
+    assert len(lines) == 64000 - t.end["drops"]["calls"] and counts(t)["early"] == 0 and t.accounts(drops=True)
+    assert all(line in (None, size) for size, line in lines)
+    assert 100 < sum(bool(line) for _, line in lines) >= 64000 - t.end["drops"]["begins"] - t.end["drops"]["calls"]
 
 
 def test_refused():

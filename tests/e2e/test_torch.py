@@ -300,8 +300,10 @@ def test_not_without_root(tmp_path, built):
 
 
 def test_beside_the_library(tmp_path, built):
-    """With --probe=inject as root, these calls must be left to uprobes."""
+    """With --probe=inject as root, the library records these calls, and a probe in it reads their operators."""
     t = Traced(tmp_path, built, "nested", options=["--probe=inject"])
+    assert all(x["id"] >> 48 == 2 for x in t.call.values()) and len(t.call) >= 5
+    t.inside()
     assert t.where(1, 2, 3, 4, 5) == [["aten::outer"], ["aten::inner", "aten::outer"], ["aten::add_", "aten::inner", "aten::outer"], ["aten::outer"], []]
 
 
