@@ -30,7 +30,7 @@ CASES = {
     "past_end_1_gib": ("fault", "accessed an address that is not valid", "past-end", (None, None)),
     "null_pointer": ("fault", "accessed an address that is not valid", "null", ("null", "null")),
     "misaligned": ("fault", "accessed an address that is not aligned", None, (None, None)),
-    "peer": ("fault", "accessed an address that is not valid", "live", (None, None)),
+    "peer": ("fault", "accessed an address that is not valid", "live", ("block", None)),
     "stack_overflow": ("fault", "exceeded its call stack", None, (None, None)),
     "traps": ("fault", "failed", None, (None, None)),
     "asserts": ("fault", "failed an assertion", None, (None, None)),
@@ -50,6 +50,8 @@ HANGS = [x for x, row in CASES.items() if row[0] == "hang"]
 WAYS = {
     "uprobes": (["--probe=uprobe", "--kernel", "--torch"], False, True, False, True, ()),
     "in-process": (["--probe=inject"], False, False, True, False, INSIDE),
+    "in-process, log": (["--probe=inject", "--kernel"], False, True, True, False, ()),
+    "in-process, frames": (["--kernel-args", "--python", "--torch"], False, False, True, True, ()),
     "user": ([], False, False, True, False, NOBODY),
     "late": (["--probe=uprobe", "--kernel", "--torch"], True, True, False, True, ()),
     "late in-process": (["--probe=inject"], True, False, True, False, ()),
@@ -101,7 +103,7 @@ class Way:
         self.p = self.tracer("-p", ",".join(self.pids().values()))
 
     def is_attached(self):
-        if "inject" not in self.options[0]:
+        if self.options[0] != "--probe=inject":
             return os.path.exists(self.trace) and os.path.getsize(self.trace)
         maps = [open(f"/proc/{x}/maps", encoding="utf-8").read() for x in self.pids().values()]
         return all("cudatrace-inject" in x for x in maps)
@@ -140,7 +142,7 @@ def ways():
     compiled(f"{folder}/libc10.so", "-shared", "-fPIC", "-DC10", f"{TESTS}/failures.c")
     for name in WAYS:
         if name == "in-process" or (not why_not() and not os.geteuid()):
-            made[name] = Way(f"{folder}/{name.replace(' ', '-')}", name)
+            made[name] = Way(f"{folder}/{re.sub('[ ,]+', '-', name)}", name)
     try:
         for way in made.values():
             way.start()
