@@ -140,6 +140,8 @@ static bool put_code(struct late_target *t)
 	       late_target__read(t, t->code, there, size) && !memcmp(there, code, size);
 }
 
+static const char has_gone[] = "it has ended, or has executed another program";
+
 /* Waits for an earlier attach in this process. A child of fork has its parent's words. */
 static const char *await_earlier(const struct late_target *t, struct late_state *s)
 {
@@ -147,7 +149,7 @@ static const char *await_earlier(const struct late_target *t, struct late_state 
 
 	do {
 		if (!read_state(t, s))
-			return "it has ended";
+			return has_gone;
 		if (s->taken == s->done || s->pid != (uint32_t)t->inner_pid)
 			return NULL;
 	} while (now_ns() - begin < EARLIER_NS && step(STEP_NS));
@@ -179,7 +181,7 @@ static const char *offer(struct late_target *t, const struct inject *in, struct 
 				sizeof(in->token)))
 		return "its memory cannot be written; use --probe=uprobe";
 	put_pointers(t, false);
-	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : "it has ended";
+	return read_state(t, s) && put_ticket(t, s->taken + 1) ? NULL : has_gone;
 }
 
 static void withdraw(const struct late_target *t)
@@ -283,7 +285,9 @@ static const char *await_end(const struct late_target *t, uint32_t ticket, struc
 	uint64_t begin = now_ns();
 	uint32_t filled = 0;
 
-	while (read_state(t, s) && now_ns() - begin < DONE_MAX_NS) {
+	while (now_ns() - begin < DONE_MAX_NS) {
+		if (!read_state(t, s))
+			return has_gone;
 		if (s->done == ticket)
 			return s->result ? result_text(t, s) : NULL;
 		if (s->file && s->file != filled && fill_file(t, (int)s->file - 1))
@@ -313,8 +317,9 @@ static const char *enter(struct late_target *t, const struct inject *in)
 			return why;
 		ticket = s.taken + 1;
 		if (!await_call(t, ticket, begin))
-			return in_handler ? only_in_handlers
-					  : "it has made no CUDA call within 5 s";
+			return in_handler	   ? only_in_handlers
+			       : read_state(t, &s) ? "it has made no CUDA call within 5 s"
+						   : has_gone;
 		may_go = read_state(t, &s) && late_target__may_go(t, (pid_t)s.tid);
 		in_handler = late_target__in_handler(t, s.stack);
 		put_go(t, may_go && !in_handler ? ticket : ~ticket);

@@ -43,6 +43,25 @@ __attribute__((constructor)) static void map(void)
 		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files[i % 2], 0);
 }
 """
+# The program ends while the library is being loaded.
+ENDS = """
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t);
+void *malloc(size_t size)
+{
+	char name[16] = "";
+
+	prctl(PR_GET_NAME, name);
+	if (!strcmp(name, "cudatrace-late")) {
+		usleep(500000);
+		_exit(7);
+	}
+	return __libc_malloc(size);
+}
+"""
 KINDS = ["call", "registers", "malloc", "fork", "dlopen", "signal", "small", "wait", "python"]
 # Only in make check-all: other languages, and other allocators for the kind malloc.
 OTHERS = {"go": None, "java": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
@@ -82,7 +101,8 @@ def built():
                            "-lpthread", "-lseccomp"], ""),
                          (["-fPIC", "-shared", "-o", folder + "/kill.so", TESTS + "/inject/late_kill.c", "-ldl"], ""),
                          (["-fPIC", "-shared", "-o", folder + "/threads.so", "-xc", "-"], THREADS),
-                         (["-fPIC", "-shared", "-o", folder + "/maps.so", "-xc", "-"], MAPS)):
+                         (["-fPIC", "-shared", "-o", folder + "/maps.so", "-xc", "-"], MAPS),
+                         (["-fPIC", "-shared", "-o", folder + "/ends.so", "-xc", "-"], ENDS)):
         subprocess.run([*CC, *flags, *args], check=True, text=True, input=source)
     return folder
 
@@ -470,6 +490,22 @@ def test_traced_already(tmp_path, built):
             tracer.send_signal(signal.SIGTERM)
             assert tracer.wait(60) == 0
         launches(tmp_path / "trace")
+
+
+@pytest.mark.parametrize("kind,preload", [("call", "ends.so"), ("idle", None)])
+def test_ends_meanwhile(tmp_path, built, kind, preload):
+    """A program that ends before a CUDA call, or while the library is loaded, must be named as ended, not as one that did not respond in time."""
+    env = {**os.environ, "LD_LIBRARY_PATH": built + "/lib", **({"LD_PRELOAD": f"{built}/{preload}"} if preload else {})}
+    with subprocess.Popen([f"{built}/late", kind], stdout=subprocess.PIPE, text=True, env=env) as p:
+        assert p.stdout.readline() == "ready\n"
+        p.target = p.pid
+        with subprocess.Popen([CUDATRACE, *command(p, tmp_path / "trace")], stderr=subprocess.PIPE, text=True) as tracer:
+            if not preload:
+                time.sleep(1)
+                p.kill()
+            err = tracer.communicate(timeout=60)[1]
+    assert ("it has ended, or has executed another program" in err or err == "") and " within " not in err, err
+    assert err or not preload
 
 
 def test_idle(tmp_path, built):
