@@ -507,6 +507,9 @@ void process_check_tracer(struct process *p, uint64_t now);
 extern bool inject_verbose;
 void log_warn(const char *what, int err);
 void log_debug(const char *what, int err);
+/* Lines are written to descriptor 2 only while it is the file that it is now. preloaded: the
+ * program has not run yet. */
+void log_at_load(bool preloaded);
 /* Writes a number with its NUL; returns its length. */
 size_t put_number(char *to, unsigned long n, unsigned base);
 

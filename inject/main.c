@@ -153,6 +153,17 @@ static void leave_to_profiler(const char *comm)
 		}
 }
 
+/* Otherwise the program has run before. */
+static bool is_preloaded(void)
+{
+	const char *list = env_get("LD_PRELOAD");
+
+	for (; list && *list; list++)
+		if (!strncmp(list, OWN_NAME, strlen(OWN_NAME)))
+			return true;
+	return false;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	struct load_ctx l = {0};
@@ -164,6 +175,7 @@ __attribute__((constructor)) static void begin(void)
 	    inject_libc.auxv(AT_SECURE))
 		return;
 	sandbox_at_start(comm);
+	log_at_load(is_preloaded());
 	/* cudatrace_attach() follows. Other threads of the program may read its environment. */
 	if (!strcmp(comm, LATE_THREAD_NAME))
 		return;

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -75,6 +76,31 @@ def test_line_that_nobody_takes(tmp_path, what):
         finally:
             p.kill()
     assert ((tmp_path / "err").read_text(encoding="utf-8").count("cudatrace: ") == 1) == (what == "file")
+
+
+DATA = """
+import ctypes, os, sys
+how, path = sys.argv[1:]
+if how == "replaced":
+    os.close(2)
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+assert fd == 2 or how == "stderr"
+os.write(fd, b"data")
+ctypes.CDLL("libcuda.so.1").cuInit(0)
+os.write(fd, b"more")
+"""
+
+
+@pytest.mark.parametrize("variable", ["LD_PRELOAD", "CUDA_INJECTION64_PATH"])
+@pytest.mark.parametrize("how", ["closed", "replaced", "stderr"])
+def test_data_file_as_stderr(tmp_path, how, variable):
+    """The library must write only to the stderr with which the program was started, not to a data file that has descriptor 2."""
+    path, env = tmp_path / "data", preloaded("/nonexistent/trace")
+    env[variable] = env.pop("LD_PRELOAD")
+    ran = Ran(["sh", "-c", f"{'exec 2<&-;' if how == 'closed' else ''} exec \"$@\"", "sh", "env", *(f"{k}={v}" for k, v in env.items()),
+               sys.executable, "-c", DATA, how, path])
+    assert ran.status == 0 and path.read_text() == "datamore"
+    assert ran.err.count("cudatrace: ") == (how == "stderr"), ran
 
 
 @pytest.fixture(scope="module")
