@@ -86,7 +86,8 @@ static int open_attach(struct session *s)
 		.gpu_ctxsw = o->gpu_ctxsw,
 		.gpu_stats_ms = o->gpu_stats_ms,
 		.gpu_metrics_hz = o->gpu_metrics_hz,
-		.program = o->argv ? o->argv[0] : NULL,
+		/* cudatrace-pm has our rights: it loads nothing that may be another user's. */
+		.program = o->argv && !o->user ? o->argv[0] : NULL,
 		.fn = session__event,
 		.on_use = o->view ? on_use : NULL,
 		.on_reuse = on_reuse,

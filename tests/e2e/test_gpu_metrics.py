@@ -249,6 +249,23 @@ def test_found_beside_the_command(tmp_path):
         assert sum(e["type"] == "gpu_metrics" and e["op"] == "sample" for e in Trace(out).ev) > 20
 
 
+def test_command_of_another_user(tmp_path):
+    """The library beside a command that runs as another user may be that user's: it must not be loaded with our rights."""
+    if os.geteuid():
+        pytest.skip("only root runs commands as other users")
+    folder = tmp_path / "lib/python3.12/site-packages/nvidia/cu13/lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    shutil.copy(CUPTI, folder)
+    shutil.copy("/bin/sleep", tmp_path / "bin/sleep")
+    subprocess.run(["chmod", "-R", "a+rX", tmp_path], check=True)
+    for given, cnt in ((), 0), (("--cupti", CUPTI), 10):
+        out = tmp_path / "t.jsonl"
+        ran = inside("-q", "--jsonl", out, "--gpu-metrics", *given, "--user", "nobody", "--", "bin/sleep", "0.4", env={"LD_LIBRARY_PATH": FAKE}, cwd=tmp_path)
+        samples = sum(e["type"] == "gpu_metrics" and e["op"] == "sample" for e in Trace(out).ev)
+        assert samples >= cnt and bool(samples) == bool(cnt), (given, ran)
+
+
 def test_options():
     for hz in ("0", "10001", "fast"):
         ran = cudatrace(f"--gpu-metrics={hz}", "--", "true")
