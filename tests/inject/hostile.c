@@ -12,8 +12,8 @@
  *   hostile LIBCUDA pages SECONDS  reports memory that was never written as full
  *   hostile LIBCUDA counts SECONDS has counts of all functions in all slots, and of all errors
  *   hostile LIBCUDA samples SECONDS RATE FRAMES   sends RATE sampled calls per second, each with
- *                                  another stack of that size, of many files and mappings; prints
- *                                  their number
+ *                                  another stack of that size, of many files and mappings (1: all
+ *                                  the same); prints their number
  *
  * It executes itself again without what loads the library: only the test talks to the tracer.
  */
@@ -307,9 +307,9 @@ static bool put_sample(struct ct_shm *m, const struct iovec *maps, unsigned map_
 
 static void samples(double seconds, unsigned rate, unsigned frames)
 {
-	static struct iovec maps[PAGES + 4096];
+	static struct iovec maps[PAGES + 4096] = {{put_sample, 1}};
 	struct ct_shm *m = must_join(dial());
-	unsigned map_cnt = map_many(maps, PAGES + 4096), sent = 0;
+	unsigned map_cnt = frames > 1 ? map_many(maps, PAGES + 4096) : 1, sent = 0;
 	uint64_t begun = now_ns(), end = begun + seconds * 1e9;
 
 	slot_of(m, 0)->state = CT_SLOT_LIVE;
