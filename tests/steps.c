@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Steps whose costs are known, on the mock driver: steps COUNT WORD... A word is
- * [TIMES*]VERB[:ARGUMENT[:STREAM]]; stream 0 is the legacy default stream, and 1 is taken if none
- * is given. Words before "loop" are executed once. For each step a line is written when all are
- * done: when it began, and what it took, and what its words took by verb, in ns.
+ * [TIMES*][@]VERB[:ARGUMENT[:STREAM]]; stream 0 is the legacy default stream, and 1 is taken if
+ * none is given; @: another thread does it, while the first one waits for that. Words before "loop"
+ * are executed once. For each step a line is written when all are done: when it began, and what it
+ * took, and what its words took by verb, in ns.
  *
  *   host:US         work of the program, without calls
  *   kernel:NAME     launch of a kernel
@@ -30,6 +31,8 @@ __attribute__((noinline)) int cudnnBackendFinalize(void *descriptor)
 #include "cases/case.h"
 #include "nvtx/client.h"
 
+#include <semaphore.h>
+
 #define WORDS 64
 #define NODES 20
 #define BYTES (4ull << 20)
@@ -37,6 +40,7 @@ __attribute__((noinline)) int cudnnBackendFinalize(void *descriptor)
 static struct word {
 	const char *verb, *arg;
 	long times, stream;
+	bool is_other;
 } words[WORDS];
 static unsigned word_cnt, first;
 
@@ -166,6 +170,27 @@ static void run(unsigned i)
 	must(w->verb, r, 0);
 }
 
+static sem_t asked, done;
+static unsigned asked_for;
+
+static void *help(void *context)
+{
+	must("cuCtxSetCurrent", F(cuCtxSetCurrent)(context), 0);
+	for (;;) {
+		sem_wait(&asked);
+		run(asked_for);
+		sem_post(&done);
+	}
+	return NULL;
+}
+
+static void run_by_other(unsigned i)
+{
+	asked_for = i;
+	sem_post(&asked);
+	sem_wait(&done);
+}
+
 static void run_all(unsigned from, unsigned to, struct step *step)
 {
 	uint64_t begin = now_ns(), end;
@@ -173,7 +198,7 @@ static void run_all(unsigned from, unsigned to, struct step *step)
 	step->begin_ns = begin;
 	for (unsigned i = from; i < to; i++) {
 		for (long k = 0; k < words[i].times; k++)
-			run(i);
+			(words[i].is_other ? run_by_other : run)(i);
 		end = now_ns();
 		step->ns[i] = end - begin;
 		begin = end;
@@ -189,6 +214,8 @@ static void read_word(char *text)
 	*w = (struct word){.times = times ? strtol(text, NULL, 0) : 1, .stream = 1};
 	w->verb = strsep(&text, ":");
 	w->verb = times ? times + 1 : w->verb;
+	w->is_other = *w->verb == '@';
+	w->verb += w->is_other;
 	w->arg = strsep(&text, ":");
 	stream = text;
 	if (stream)
@@ -199,6 +226,7 @@ int main(int argc, char **argv)
 {
 	long cnt = argc > 2 ? strtol(argv[1], NULL, 0) : 0;
 	struct step *all = calloc(cnt + 1, sizeof(*all));
+	pthread_t helper;
 
 	for (int i = 2; i < argc && word_cnt < WORDS; i++)
 		if (!strcmp(argv[i], "loop"))
@@ -207,7 +235,9 @@ int main(int argc, char **argv)
 			read_word(argv[i]);
 	case_quiet = true;
 	case_open();
-	case_context();
+	if (sem_init(&asked, 0, 0) || sem_init(&done, 0, 0) ||
+	    pthread_create(&helper, NULL, help, case_context()))
+		die("cannot make a thread");
 	dnn = dlopen("libcudnn_graph.so.9", RTLD_NOW);
 	module = case_module("FAKE\0k\0small\0elementwise\0long_one\0");
 	for (int i = 1; i < 4; i++)

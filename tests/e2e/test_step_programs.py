@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # alone
-# takes: 30
+# takes: 40
 """Programs on the mock driver (tests/steps.c), recorded with real clocks: the first finding is the planted problem, its gain is what the program
 itself measured, and the predicted step is that of the program without the problem. Healthy programs have no finding."""
 import json
 import os
 import statistics
+import sys
 
 import pytest
 from helpers.live import compiled
@@ -33,7 +34,14 @@ PLANTED = {
                       "communication-alone", "overlap-comm", None, {"NCCL_US": "6000"}),
     "collectives": (f"{WORK} 20*reduce:256 wait", f"{WORK} reduce:5120 wait", "small-collectives", "fuse:nccl", None, {"NCCL_US": "200"}),
     "queries": (f"25*query {WORK}", WORK, "chatty-queries", "cache:cuPointerGetAttribute", "query", {"FAKE_DELAY_US": "cuPointerGetAttribute:250"}),
+    "thread": ("@host:6000 4*@kernel:k 4*kernel:k wait", "4*@kernel:k 4*kernel:k wait", "idle-between", "before:cuLaunchKernel=0", "host", {}),
     "loading": ("host:5000 copy:64 10*kernel:k wait", "copy:64 10*kernel:k wait", "data-loading", "before:cuMemcpyHtoDAsync=0", "host", {}),
+}
+# As PLANTED, of tests/steps_python.py; the change has a line, and the finding names it.
+PYTHON = {
+    "loading": ("load copy model model model model item", "copy model model model model item", "data-loading", "before:{}=0",
+                "cuMemcpyHtoDAsync", "load"),
+    "item": ("embed " + "model item " * 10, "embed " + "model " * 10 + "item", "small-syncs", "no-wait:{}", "cuStreamSynchronize", None),
 }
 # The change, the words of the program, those of the program with the change, and the costs of both.
 HALF = {"FAKE_KERNEL_US": "10,k:250"}
@@ -66,9 +74,10 @@ def folder():
 class Program:
     """A run of the program: how long each step took, and each of its words, in ns."""
 
-    def __init__(self, folder, words, costs, tracer=()):
+    def __init__(self, folder, words, costs, tracer=(), python=False):
         env = {"LD_LIBRARY_PATH": f"{FAKE}:{O}/cupti:{folder}", "FAKE_KERNEL_US": f"10,k:500,elementwise:200,long_one:4000,{NCCL}:{costs.get('NCCL_US')}", **costs}
-        ran = Ran([*tracer, f"{folder}/steps", str(STEPS), *words.split()], env=env)
+        program = [sys.executable, TESTS + "/steps_python.py"] if python else [f"{folder}/steps"]
+        ran = Ran([*tracer, *program, str(STEPS), *words.split()], env=env)
         assert ran.status == 0, ran
         self.rows = [line.split() for line in ran.out.splitlines()]
         begins = [int(row[0]) for row in self.rows]
@@ -92,13 +101,14 @@ def calm(run):
 def traced(folder, tmp_path, words, costs, *options, tracing=()):
     """The calmest program, with its report."""
     tracer = [*INSIDE, CUDATRACE, "-q", "--gpu-time", "--probe=inject"]
-    if "plan" in words:
+    python = "--python" in tracing
+    if python or "plan" in words:
         needs_tracing()
-        tracer = [CUDATRACE, "-q", "--gpu-time", "--all-layers"]
+        tracer = [CUDATRACE, "-q", "--gpu-time", *([] if python else ["--all-layers"])]
 
     def run():
         path = tmp_path / "t.jsonl"
-        program = Program(folder, words, costs, [*tracer, *tracing, "--jsonl", path, "--"])
+        program = Program(folder, words, costs, [*tracer, *tracing, "--jsonl", path, "--"], python)
         ran = cudatrace("report", "-q", "--json", "--section=findings,step", *options, path)
         assert ran.status == 0, ran
         program.report = json.loads(ran.out)
@@ -111,16 +121,32 @@ def traced(folder, tmp_path, words, costs, *options, tracing=()):
 def test_planted(folder, tmp_path, name):
     words, without, finding, change, cost, costs = PLANTED[name]
     program = traced(folder, tmp_path, words, costs, "--what-if", change, tracing=["-e", "all"] if "query" in words else [])
-    after = calm(lambda: Program(folder, without, costs))
+    check(program, calm(lambda: Program(folder, without, costs)), finding, cost)
+
+
+def check(program, after, finding, cost):
+    """after: a run without the problem. cost: the words that are the problem; None: the time in other words is shorter, too."""
     step, found = program.report["step"], program.report["findings"][0]
     asked = [x for x in step["what_if"] if x["requested"]][-1]
     gain = program.took(cost, step["steps"]) if cost else step["replay"]["total_ns"] - asked["total_ns"]
-    print(name, program.found, step["steps"], "steps of", program.step_ns, "replayed", step["replay"]["step_ns"], "gain", found["steady_ns"], gain,
+    print(program.found, step["steps"], "steps of", program.step_ns, "replayed", step["replay"]["step_ns"], "gain", found["steady_ns"], gain,
           "predicted", asked["low_ns"], "after", after.low_ns, "spread", program.spread, after.spread)
+    assert all(len(x["parts"]) <= 12 and sum(p["total_ns"] for p in x["parts"]) == x["wall_ns"] for x in step["list"])
     assert program.found[0] == finding and found["replayed"]
     assert step["replay"]["step_ns"] == pytest.approx(program.step_ns, rel=0.03)
     assert found["steady_ns"] == pytest.approx(gain, rel=0.1) and gain > 0.15 * step["replay"]["total_ns"]
     assert asked["low_ns"] == pytest.approx(after.low_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python(folder, tmp_path, name):
+    """Of a real interpreter, with the file and line."""
+    words, without, finding, change, function, cost = PYTHON[name]
+    with open(TESTS + "/steps_python.py", encoding="utf-8") as f:
+        line = next(i for i, text in enumerate(f, 1) if f"CUDA.{function}" in text)
+    program = traced(folder, tmp_path, words, {}, "--what-if", change.format(f"steps_python.py:{line}"), tracing=["--python"])
+    check(program, calm(lambda: Program(folder, without, {}, python=True)), finding, cost)
+    assert f"{function} in steps_python.py:{line} {'copy' if cost else 'item'}" in program.report["findings"][0]["text"]
 
 
 @pytest.mark.parametrize("change", CHANGES)
