@@ -182,7 +182,7 @@ const struct mem_freed *mem__freed_at(const struct mem *m, uint64_t addr)
 	for (unsigned i = 1; i <= cnt; i++) {
 		const struct mem_freed *f = &m->freed[(m->freed_cnt - i) % MEM_FREED_MAX];
 
-		if (addr - f->ptr < f->size)
+		if (addr - f->ptr < (f->size ?: 1))
 			return f;
 	}
 	return NULL;
@@ -269,6 +269,9 @@ static void release(struct mem *m, struct trace_event *ev, const struct mem_act 
 	if (!a->has_key)
 		return;
 	if (!mem__free(m, a->space, a->key, ev->start_ns, &was)) {
+		/* Older than the trace, so its size is not known. */
+		if (a->space == SPACE_ADDR && a->key && m->keeps_freed)
+			remember(m, &(struct block){.key = a->key}, ev->id);
 		ev->has_mem = release_loose(m, ev, a->kind);
 		return;
 	}

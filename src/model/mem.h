@@ -44,7 +44,8 @@ void mem__learn(struct mem *m, const struct trace_event *ev);
 /* Returns the kind that memory at addr is counted as, or -1 if unknown. MEM_NONE: device memory
  * that this process does not own. */
 int mem__kind_at(const struct mem *m, uint64_t addr);
-/* Returns the block at addr that was freed last, or NULL. Only for addresses in no live block. */
+/* Returns the block at addr that was freed last, or NULL. Size 0: its size is not known. Only for
+ * addresses in no live block. */
 const struct mem_freed *mem__freed_at(const struct mem *m, uint64_t addr);
 /* Applies a call of type init, context or memory, live or saved. Sets ev->mem, ev->made, and the
  * size of freed memory. */
