@@ -396,7 +396,9 @@ static const char *check_status(struct late_target *t, unsigned filters)
 	sscanf(line_of(text, "Name:\t"), "%15[^\n]", t->comm);
 	t->inner_pid = inner_id(text, t->pid);
 	if (*line_of(text, "\nState:\t") == 'Z')
-		return "its main thread has ended" USE_UPROBES;
+		return atoi(line_of(text, "\nThreads:\t")) > 1
+			       ? "its main thread has ended" USE_UPROBES
+			       : "it has ended";
 	if (strchr("Tt", *line_of(text, "\nState:\t")))
 		return "it is stopped; continue it first (kill -CONT)";
 	if (strstr(line_of(text, "\nx86_Thread_features:"), "shstk"))
