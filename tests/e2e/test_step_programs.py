@@ -35,6 +35,7 @@ PLANTED = {
     "collectives": (f"{WORK} 20*reduce:256 wait", f"{WORK} reduce:5120 wait", "small-collectives", "fuse:nccl", None, {"NCCL_US": "200"}),
     "queries": (f"25*query {WORK}", WORK, "chatty-queries", "cache:cuPointerGetAttribute", "query", {"FAKE_DELAY_US": "cuPointerGetAttribute:250"}),
     "thread": ("@host:6000 4*@kernel:k 4*kernel:k wait", "4*@kernel:k 4*kernel:k wait", "idle-between", "before:cuLaunchKernel=0", "host", {}),
+    "work": ("8*kernel:k host:9000 wait", "8*kernel:k wait", "host-work", "before:cuStreamSynchronize=0", None, {}),
     "loading": ("host:5000 copy:64 10*kernel:k wait", "copy:64 10*kernel:k wait", "data-loading", "before:cuMemcpyHtoDAsync=0", "host", {}),
 }
 # As PLANTED, of tests/steps_python.py; the change has a line, and the finding names it.

@@ -306,29 +306,18 @@ static void sum_hot(struct findings *f, enum hot_kind kind)
 
 /* The limit that a finding is about. */
 static const uint8_t limit_of[FINDING_CNT] = {
-	[FINDING_gpu_bound] = LIMIT_GPU,
-	[FINDING_plans_rebuilt] = LIMIT_HOST,
-	[FINDING_launch_bound] = LIMIT_HOST,
-	[FINDING_host_bound] = LIMIT_HOST,
-	[FINDING_decode_host] = LIMIT_HOST,
-	[FINDING_idle_between] = LIMIT_HOST,
-	[FINDING_small_syncs] = LIMIT_WAITS,
-	[FINDING_copies_alone] = LIMIT_TRANSFERS,
-	[FINDING_pageable] = LIMIT_TRANSFERS,
-	[FINDING_startup_host] = LIMIT_STARTUP,
-	[FINDING_startup_init] = LIMIT_STARTUP,
-	[FINDING_startup_load] = LIMIT_STARTUP,
-	[FINDING_startup_warmup] = LIMIT_STARTUP,
-	[FINDING_hot_alloc] = LIMIT_MEMORY,
-	[FINDING_hot_module] = LIMIT_MODULES,
-	[FINDING_comm_alone] = LIMIT_COLLECTIVES,
-	[FINDING_hot_graph] = LIMIT_HOST,
-	[FINDING_data_loading] = LIMIT_HOST,
-	[FINDING_other_thread] = LIMIT_HOST,
-	[FINDING_python_lock] = LIMIT_HOST,
-	[FINDING_small_copies] = LIMIT_TRANSFERS,
-	[FINDING_late_rank] = LIMIT_COLLECTIVES,
-	[FINDING_small_collectives] = LIMIT_COLLECTIVES,
+	[FINDING_gpu_bound] = LIMIT_GPU,	  [FINDING_plans_rebuilt] = LIMIT_HOST,
+	[FINDING_launch_bound] = LIMIT_HOST,	  [FINDING_host_bound] = LIMIT_HOST,
+	[FINDING_decode_host] = LIMIT_HOST,	  [FINDING_idle_between] = LIMIT_HOST,
+	[FINDING_small_syncs] = LIMIT_WAITS,	  [FINDING_copies_alone] = LIMIT_TRANSFERS,
+	[FINDING_pageable] = LIMIT_TRANSFERS,	  [FINDING_startup_host] = LIMIT_STARTUP,
+	[FINDING_startup_init] = LIMIT_STARTUP,	  [FINDING_startup_load] = LIMIT_STARTUP,
+	[FINDING_startup_warmup] = LIMIT_STARTUP, [FINDING_hot_alloc] = LIMIT_MEMORY,
+	[FINDING_hot_module] = LIMIT_MODULES,	  [FINDING_comm_alone] = LIMIT_COLLECTIVES,
+	[FINDING_hot_graph] = LIMIT_HOST,	  [FINDING_data_loading] = LIMIT_HOST,
+	[FINDING_other_thread] = LIMIT_HOST,	  [FINDING_python_lock] = LIMIT_HOST,
+	[FINDING_host_work] = LIMIT_HOST,	  [FINDING_small_copies] = LIMIT_TRANSFERS,
+	[FINDING_late_rank] = LIMIT_COLLECTIVES,  [FINDING_small_collectives] = LIMIT_COLLECTIVES,
 };
 
 /* FINDINGS_ORDER */
@@ -391,6 +380,10 @@ static void keep_one_of_host(struct findings *f)
 	}
 	if (decodes || is_placed || (is_launch && !is_idle))
 		drop(f, FINDING_idle_between);
+	/* Only a replay tells the two apart. */
+	if (decodes ||
+	    (listed(f, FINDING_idle_between) && !listed(f, FINDING_idle_between)->is_replayed))
+		drop(f, FINDING_host_work);
 	if (decodes || is_idle || (is_placed && launch < place / 4)) {
 		drop(f, FINDING_launch_bound);
 		drop(f, FINDING_host_bound);

@@ -195,6 +195,7 @@ void finding_replay(const struct findings *f, struct finding *x, unsigned topic)
 void finding_replay_late(const struct findings *f, struct finding *x, uint32_t pid);
 bool python_lock(const struct findings *f, struct finding *x);
 bool other_thread(const struct findings *f, struct finding *x);
+bool host_work(const struct findings *f, struct finding *x);
 /* By replay, the share of the steps' time that the host costs. Steps without CUDA graphs: what one
  * graph for each step would save; others: all that the host takes. Returns false if no step was
  * replayed. */

@@ -10,9 +10,10 @@
 #include "text/kernel_name.h"
 
 /* A smaller share of a step is not reported. */
-#define PLANS_SHARE 0.02
-#define GAP_SHARE   0.02
-#define KERNELS	    3 /* that a finding names */
+#define PLANS_SHARE   0.02
+#define GAP_SHARE     0.02
+#define BETWEEN_SHARE 0.1
+#define KERNELS	      3 /* that a finding names */
 
 static uint64_t steady_loss(const struct findings *f, const struct step_result *res,
 			    uint64_t saved_ns)
@@ -254,6 +255,38 @@ bool other_thread(const struct findings *f, struct finding *x)
 		step_frame(gap->other, x->other, sizeof(x->other));
 	x->v.other_thread.thread = gap->tid;
 	x->v.other_thread.calls = gap->call_cnt;
+	return true;
+}
+
+bool host_work(const struct findings *f, struct finding *x)
+{
+	const struct step_result *res = step_result(f->r);
+	const struct step_part *longest = NULL;
+	uint64_t ns = 0, saved_ns, step_ns;
+	const struct step *m;
+
+	if (!res || !res->has_gpu_times || !res->is_joined)
+		return false;
+	saved_ns = res->topics[STEP_TOPIC_BETWEEN].saved_ns;
+	m = &res->steps[STEP_MEDIAN];
+	step_ns = m->end_ns - m->begin_ns;
+	for (unsigned i = 0; i < m->part_cnt; i++) {
+		if (m->parts[i].kind != STEP_BETWEEN)
+			continue;
+		longest = longest ? longest : &m->parts[i];
+		ns += m->parts[i].ns;
+	}
+	if (!longest || saved_ns < BETWEEN_SHARE * res->unchanged.total_ns)
+		return false;
+	set_replayed(f, x, saved_ns);
+	x->at_ns = m->begin_ns;
+	step_place(longest, x->place, sizeof(x->place));
+	x->v.host_work = (struct host_work){
+		.time = ns,
+		.step = step_ns,
+		.share = ratio_of(ns, step_ns),
+		.queries = !report_left_out(f->r, "query", false),
+	};
 	return true;
 }
 

@@ -79,8 +79,8 @@ static bool is_dropped(const struct step_call *c, const struct step_change *ch)
 	return has_topic(c, ch) && ch->topic < STEP_TOPIC_WAIT;
 }
 
-/* Factor of the time between calls before an interval; NULL: after the last one. */
-static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
+/* Factor of this time between calls before an interval; NULL: after the last one. */
+static double gap_factor(const struct step_sim *m, const struct step_seg *seg, uint64_t ns)
 {
 	const struct step_call *c = seg ? &m->g->calls[seg->call] : NULL;
 	double factor = 1;
@@ -94,6 +94,7 @@ static double gap_factor(const struct step_sim *m, const struct step_seg *seg)
 		if (seg &&
 		    ((ch->kind == CHANGE_PLANS && seg->is_plan_before) ||
 		     (ch->kind == CHANGE_GAPS && seg->gap == ch->gap) ||
+		     (is_topic(ch, STEP_TOPIC_BETWEEN) && ns > GRAPH_GAP_NS) ||
 		     (is_topic(ch, STEP_TOPIC_IDLE) && m->idle[seg - m->g->segs] & IDLE_BEFORE)))
 			factor = 0;
 	}
@@ -461,7 +462,7 @@ static int64_t replayed_start(const struct step_sim *m, const struct step_ref *r
 	gap -= late_ns(m, true, after->end_ns, seg->start_ns);
 	gap -= overhead_ns(m, m->probes_before[ref->seg], gap);
 	if ((!is_node || gap > GRAPH_GAP_NS) && !is_batched(m, ref))
-		start += scaled(gap, gap_factor(m, seg));
+		start += scaled(gap, gap_factor(m, seg, gap));
 	if (other && prev && m->seg_end[ref->seg - 1] > start)
 		start = m->seg_end[ref->seg - 1];
 	return start;
@@ -644,7 +645,7 @@ int64_t step_replayed(const struct step_sim *m, uint64_t ns)
 	if (seg->end_ns >= ns)
 		at -= (int64_t)(seg->end_ns - ns);
 	else
-		at += scaled(ns - seg->end_ns, gap_factor(m, NULL));
+		at += scaled(ns - seg->end_ns, gap_factor(m, NULL, 0));
 	/* Work that the GPU had completed by then is complete, too. */
 	if (ended && m->done_ns[ended - 1] > at)
 		at = m->done_ns[ended - 1];

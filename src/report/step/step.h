@@ -80,6 +80,8 @@ enum step_topic {
 	/* No host time from a wait with an idle GPU to the next work, on top of the others that are
 	 * about the host */
 	STEP_TOPIC_IDLE,
+	/* No long time between calls, on top of STEP_TOPIC_IDLE, too, and of struct step_gap */
+	STEP_TOPIC_BETWEEN,
 	STEP_TOPIC_CNT
 };
 

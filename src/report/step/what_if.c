@@ -180,7 +180,7 @@ static void measure_rest(const struct replayed *r, bool would_graph, struct step
 	static const enum step_topic easier[] = {STEP_TOPIC_ALLOC, STEP_TOPIC_MODULE,
 						 STEP_TOPIC_GRAPH, STEP_TOPIC_QUERY,
 						 STEP_TOPIC_PINNED};
-	struct step_change changes[8] = {{.kind = CHANGE_PLANS}};
+	struct step_change changes[16] = {{.kind = CHANGE_PLANS}};
 	struct step_what_if w = res->unchanged;
 	unsigned cnt = res->plans_saved_ns != 0;
 
@@ -195,6 +195,13 @@ static void measure_rest(const struct replayed *r, bool would_graph, struct step
 			saved_by_last(r, changes, cnt + 1, w.total_ns);
 	changes[cnt] = (struct step_change){.kind = would_graph ? CHANGE_GRAPH : CHANGE_HOST};
 	res->host_saved_ns = saved_by_last(r, changes, cnt + 1, w.total_ns);
+	changes[cnt++] = change_of(res, STEP_TOPIC_IDLE);
+	for (unsigned i = STEP_GAP_INPUT; i < STEP_GAP_CNT; i++)
+		if (res->gaps[i].cnt)
+			changes[cnt++] = (struct step_change){.kind = CHANGE_GAPS, .gap = i};
+	measure(r, changes, cnt, &w);
+	changes[cnt] = change_of(res, STEP_TOPIC_BETWEEN);
+	res->topics[STEP_TOPIC_BETWEEN].saved_ns = saved_by_last(r, changes, cnt + 1, w.total_ns);
 }
 
 /* What each finding about steps gains. */
