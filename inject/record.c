@@ -146,14 +146,20 @@ static inline bool may_sample(struct thread *t, const struct ct_spec *spec)
 	return (uint32_t)(random_next(t) >> 16) < spec->sample_below;
 }
 
+/* The kernel emulates the first instruction of cudatrace_sampled(). Any other one, such as endbr64,
+ * costs a second trap. */
+#ifdef __x86_64__
+#define PROBED __attribute__((visibility("default"), noinline, nocf_check))
+#else
+#define PROBED __attribute__((visibility("default"), noinline))
+#endif
+
 /* The tracer has a probe here, which reads the thread's Python frames and its PyTorch operator: of
  * the call with this stack pointer, this number, and this many frames below its own. */
-__attribute__((visibility("default"), noinline)) void cudatrace_sampled(uint64_t sp, uint64_t id,
-									uint32_t depth);
-__attribute__((visibility("default"), noinline)) void cudatrace_sampled(uint64_t sp, uint64_t id,
-									uint32_t depth)
+PROBED void cudatrace_sampled(uint64_t sp, uint64_t id, uint32_t depth);
+PROBED void cudatrace_sampled(uint64_t sp, uint64_t id, uint32_t depth)
 {
-	__asm__ volatile("" ::"r"(sp), "r"(id), "r"(depth));
+	__asm__ volatile("nop" ::"r"(sp), "r"(id), "r"(depth));
 }
 
 static void frames_read(const struct thread *t, const struct call *call)

@@ -45,7 +45,9 @@ def one(tmp, frames, options):
 
 with tempfile.TemporaryDirectory() as tmp:
     for frames in 3, 10, 35, 100:
-        rounds = [(one(tmp, frames, []), one(tmp, frames, ['--python'])) for _ in range(ROUNDS)]
+        rounds = [(one(tmp, frames, []), one(tmp, frames, ['--python']), one(tmp, frames, ['--python', '--probe=inject'])) for _ in range(ROUNDS)]
+        inside = [statistics.median(x) for x in ([r[2][0] for r in rounds], [r[2][0] / r[1][0] for r in rounds])]
         without, with_ = ([statistics.median(r[i][k] for r in rounds) for k in (0, 1)] for i in (0, 1))
         more = [statistics.median(r[1][k] - r[0][k] for r in rounds) for k in (0, 1)]
-        print(f'{frames:3} frames: {without[0]:.0f} ns a call, with --python {with_[0]:.0f} ({more[0]:+.0f}); said to cost {without[1]:.0f} and {with_[1]:.0f} ({more[1]:+.0f})', flush=True)
+        print(f'{frames:3} frames: {without[0]:.0f} ns a call, with --python {with_[0]:.0f} ({more[0]:+.0f}); said to cost {without[1]:.0f} and {with_[1]:.0f} ({more[1]:+.0f}); '
+              f'in-process {inside[0]:.0f} ns, {inside[1]:.2f} times as much as by uprobes', flush=True)
