@@ -165,6 +165,20 @@ def test_pauses(tmp_path):
     assert not finding_of(report, "small-syncs") and not [x for x in proposed(report) if x.startswith("no-wait")]
 
 
+@pytest.mark.parametrize("is_graph", [False, True], ids=["kernel", "graph"])
+def test_waits_after_graphs(tmp_path, is_graph):
+    """A replay of a graph before each wait is not little work."""
+    def program(m, i):
+        if is_graph:
+            m.graph(400_000)
+        else:
+            m.launch("k", 400_000)
+        m.wait(0x100)
+        m.host(200_000)
+    found = [x["id"] for x in report_of(tmp_path, steps.Machine().run(program, STEPS).lines())["findings"]]
+    assert ("small-syncs" in found, "idle-between" in found) == (not is_graph, True), found
+
+
 def test_longest_kernels(tmp_path):
     """The finding on the GPU names the kernels of the step, with the shares of the step's parts."""
     for program, of in (steps.bound, ["slow", "k0", "k1"]), (steps.healthy_graph, ["CUDA graphs"]):

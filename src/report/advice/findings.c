@@ -164,7 +164,8 @@ static void on_submit(struct findings *f, struct find_thread *t, const struct tr
 		spread__add(&f->bubbles, ev->start_ns, pause);
 	}
 	t->small_end_ns = 0;
-	t->submits++;
+	/* The work of a graph is not little. */
+	t->submits += call_does(ev, DOES_LAUNCH_GRAPH) ? SMALL_SUBMITS + 1 : 1;
 	if (call_launches_any(ev))
 		note_launch(&t->since, ev->launch.kernel);
 	if (ev->type == TYPE_TRANSFER && (ev->has & HAS_SIZE))

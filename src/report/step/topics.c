@@ -38,7 +38,7 @@ void step_topics_make(struct step_graph *g)
 		if (!c->is_top)
 			continue;
 		if (c->submits) {
-			t->submits++;
+			t->submits += c->fn->class == CLASS_GRAPH ? SMALL_SUBMITS + 1 : 1;
 			t->bytes += c->bytes;
 		}
 		if (!c->waits)
