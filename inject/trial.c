@@ -9,11 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -25,8 +27,12 @@
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 #define NO_FD	    -1
 #define STACK_SZ    (16 << 10)
+#define LIMIT_S	    1
 #define PROCMAP_GET 0xc0686611 /* PROCMAP_QUERY */
 
 struct trial {
@@ -53,13 +59,22 @@ static int make_calls(void *arg)
 	const struct rlimit no_core = {1, 1};
 	const struct sockaddr_un nobody = {.sun_family = AF_UNIX};
 	const struct timespec none = {0};
+	const struct itimerval limit = {.it_value.tv_sec = LIMIT_S};
+	const uint64_t default_action[4] = {0}, alarms = 1ull << (SIGALRM - 1);
 	struct trial *t = arg;
 	char *page = t->page;
 	struct iovec to = {page, 1}, from = {page + 1, 1};
-	int size = inject_libc.page_size, pid = sys(SYS_getpid), tid = sys(SYS_gettid);
-	bool ok = pid > 0 && tid > 0;
+	int size = inject_libc.page_size, pid, tid;
 	long moved, fd;
+	bool ok;
 
+	/* A filter may pass a call to a process that does not answer. */
+	sys(SYS_rt_sigaction, SIGALRM, &default_action, NULL, 8);
+	sys(SYS_rt_sigprocmask, SIG_UNBLOCK, &alarms, NULL, 8);
+	sys(SYS_setitimer, ITIMER_REAL, &limit, NULL);
+	pid = sys(SYS_getpid);
+	tid = sys(SYS_gettid);
+	ok = pid > 0 && tid > 0;
 	sys(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, NULL);
 	sys(SYS_prlimit64, 0, RLIMIT_STACK, NULL, page);
 	ok &= !sys(SYS_getresuid, page, page + 4, page + 8);
@@ -103,6 +118,9 @@ static int make_calls(void *arg)
 	ok &= sys(SYS_getsockopt, NO_FD, SOL_SOCKET, SO_PEERCRED, page, page) == -EBADF;
 	ok &= sys(SYS_sendto, NO_FD, page, 0, MSG_NOSIGNAL, NULL, 0) == -EBADF;
 	ok &= sys(SYS_recvmsg, NO_FD, NULL, MSG_CMSG_CLOEXEC) == -EBADF;
+	/* The collector */
+	sys(SYS_setsid);
+	sys(SYS_close_range, UINT_MAX, 0, 0);
 	t->passed = ok;
 	return 0;
 }

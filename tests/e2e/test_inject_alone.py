@@ -128,9 +128,10 @@ def processes_of(variable):
 @pytest.mark.parametrize("action,names", [
     ("errno", "exit exit_group clone3 clone fcntl poll kill dup3 close_range timer_create timer_settime rt_sigprocmask wait4 prctl"),
     ("zero", "exit exit_group clone3 clone fcntl poll kill dup3 close_range timer_create timer_settime socket memfd_create pidfd_open mremap listen"),
+    ("notify", "gettid setsid process_vm_readv"),
 ])
 def test_filter_of_the_collector(tmp_path, filtered, action, names):
-    """Whatever a filter refuses, or answers with 0 without doing it, the program must be as untraced, and the collector must end with it."""
+    """Whatever a filter refuses, answers with 0 without doing it, or passes to a process that does not answer, the program must be as untraced, and the collector must end with it."""
     program, untraced = [filtered[0], action], {}
     for name in names.split():
         path = f"CUDATRACE_OUT={tmp_path}/{name}"
