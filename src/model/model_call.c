@@ -257,11 +257,12 @@ void model__call(struct model *m, const struct raw_call *raw)
 			model__gpu_call(m, p, t, ev, false);
 		return;
 	}
+	/* A call of the library without frames has lost them. */
 	if (m->opts.python)
 		stacks__count_python(
 			m->stacks, raw->call,
 			fnset__is_marked(m->opts.fns, FNSET_PYTHON, raw->call->func_id) &&
-				(!t->samples || raw == &joined.raw));
+				(!(raw->id >> RAW_ID_BITS) || raw == &joined.raw));
 	if (raw->stack_cnt || raw->python_cnt)
 		add_stack(m, p, raw, ev);
 	m->opts.fn(m->opts.ctx, ev);
