@@ -90,6 +90,7 @@ static const char *const calls[] = {
 	"sendmsg",
 	"recvfrom",
 	"recvmsg",
+	"shutdown",
 	/* inspecting files */
 	"newfstatat",
 	"fstatfs",
@@ -165,7 +166,6 @@ static const char *const daemon_calls[] = {
 	"getsockopt",
 	"setsockopt",
 	"sendmmsg",
-	"shutdown",
 	/* files in its directory */
 	"mkdir",
 	"mkdirat",
@@ -181,7 +181,7 @@ static const char *const daemon_calls[] = {
 };
 
 /* Programs that connect receive memory (src/inject/). */
-static const char *const inject_calls[] = {"accept4", "getsockopt", "shutdown", "memfd_create"};
+static const char *const inject_calls[] = {"accept4", "getsockopt", "memfd_create"};
 
 /* For the attaching process: it inspects other processes in a child (attach/probe/mmap_lock.h). */
 static const char *const links_calls[] = {"clone", "clone3", "fork", "vfork"};
