@@ -103,10 +103,9 @@ class Way:
         self.p = self.tracer("-p", ",".join(self.pids().values()))
 
     def is_attached(self):
-        if self.options[0] != "--probe=inject":
-            return os.path.exists(self.trace) and os.path.getsize(self.trace)
-        maps = [open(f"/proc/{x}/maps", encoding="utf-8").read() for x in self.pids().values()]
-        return all("cudatrace-inject" in x for x in maps)
+        """Each process has its line; the library may be mapped some time before it records."""
+        text = self.text("t.jsonl") if os.path.exists(self.trace) else ""
+        return text and (self.options[0] != "--probe=inject" or text.count('"op":"attached"') == len(PROGRAMS))
 
     def hanging(self):
         return {int(x) for x in re.findall(r"process (\d+) .* has not returned for", self.text("err"))}
