@@ -81,7 +81,7 @@ static void look_whether_ended(struct source_gpu *g)
 	else if (WEXITSTATUS(status) == 127 || (!g->saw_any && !g->warned_cnt))
 		warn("%s: %s cannot run here (it needs the machine's glibc): no samples", g->option,
 		     g->name);
-	else if (!WEXITSTATUS(status))
+	else if (!WEXITSTATUS(status) && !g->stopped_ns)
 		warn("%s: %s has ended: no more samples", g->option, g->name);
 }
 
