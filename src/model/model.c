@@ -223,7 +223,7 @@ static void on_sample(struct model *m, const void *rec, const struct raw *raw)
 		return;
 	profile_budget__begin();
 	profile_budget__spend_within(PROFILE_RECORD_NS);
-	samples__add(t, &raw->call);
+	samples__add(&m->procs, p, t, &raw->call);
 	profile_budget__end();
 }
 

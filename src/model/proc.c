@@ -148,7 +148,7 @@ static void drop_thread(struct procs *ps, struct proc *p, struct thread *t)
 
 	thread_ranges__free(ps->quotas, p, t);
 	thread_operators__free(t);
-	thread_samples__free(t);
+	thread_samples__free(ps, p, t);
 	thread_table__del(&p->threads, t);
 	if (recent->t == t)
 		*recent = (struct recent_thread){0};

@@ -44,7 +44,7 @@ struct proc {
 	bool has_job; /* its place in a job was looked for */
 	struct sweep threads_look;
 	struct thread_table threads;
-	struct quota_share threads_share;
+	struct quota_share threads_share, samples_share;
 	struct handles handles;	  /* kernel names */
 	struct handles gpu_names; /* the same, by the IDs of --gpu-time */
 	uint64_t gpu_since_ns;	  /* model__gpu_since(); 0: unknown */

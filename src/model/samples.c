@@ -16,24 +16,55 @@ struct samples {
 	} of[CT_MAX_DEPTH];
 };
 
-void samples__add(struct thread *t, const struct raw_call *sample)
+static size_t frames_sz(unsigned cnt)
 {
-	unsigned cnt = sample->python_cnt;
+	return cnt ? quota_malloc_sz(cnt * sizeof(struct ct_python_frame)) : 0;
+}
+
+/* Makes room for so many frames. */
+static bool make_frames(struct quota *q, struct proc *p, struct sample *s, unsigned cnt)
+{
+	size_t more = frames_sz(cnt) - frames_sz(s->max);
 	struct ct_python_frame *frames;
+
+	if (!quota__take(q, &p->samples_share, more))
+		return false;
+	frames = realloc(s->frames, cnt * sizeof(*frames));
+	if (!frames) {
+		quota__give(q, &p->samples_share, more);
+		return false;
+	}
+	s->frames = frames;
+	s->max = cnt;
+	return true;
+}
+
+static struct samples *make(struct quota *q, struct proc *p)
+{
+	size_t size = quota_malloc_sz(sizeof(struct samples));
+	struct samples *samples;
+
+	if (!quota__take(q, &p->samples_share, size))
+		return NULL;
+	samples = calloc(1, sizeof(*samples));
+	if (!samples)
+		quota__give(q, &p->samples_share, size);
+	return samples;
+}
+
+void samples__add(struct procs *ps, struct proc *p, struct thread *t, const struct raw_call *sample)
+{
+	struct quota *q = quotas__get(ps->quotas, QUOTA_SAMPLES);
+	unsigned cnt = sample->python_cnt;
 	struct sample *s;
 
-	t->samples = t->samples ?: calloc(1, sizeof(*t->samples));
+	t->samples = t->samples ?: make(q, p);
 	if (!t->samples)
 		return;
 	s = &t->samples->of[sample->call->depth % CT_MAX_DEPTH];
 	s->ns = 0;
-	if (cnt > s->max) {
-		frames = realloc(s->frames, cnt * sizeof(*frames));
-		if (!frames)
-			return;
-		s->frames = frames;
-		s->max = cnt;
-	}
+	if (cnt > s->max && !make_frames(q, p, s, cnt))
+		return;
 	if (cnt) /* none: no address either */
 		memcpy(s->frames, sample->python, cnt * sizeof(*s->frames));
 	s->cnt = cnt;
@@ -75,10 +106,17 @@ const struct raw_call *samples__join(struct thread *t, const struct raw_call *ra
 	return &to->raw;
 }
 
-void thread_samples__free(struct thread *t)
+void thread_samples__free(struct procs *ps, struct proc *p, struct thread *t)
 {
-	for (unsigned i = 0; t->samples && i < CT_MAX_DEPTH; i++)
+	size_t size = quota_malloc_sz(sizeof(*t->samples));
+
+	if (!t->samples)
+		return;
+	for (unsigned i = 0; i < CT_MAX_DEPTH; i++) {
+		size += frames_sz(t->samples->of[i].max);
 		free(t->samples->of[i].frames);
+	}
+	quota__give(quotas__get(ps->quotas, QUOTA_SAMPLES), &p->samples_share, size);
 	free(t->samples);
 	t->samples = NULL;
 }

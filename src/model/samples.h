@@ -9,7 +9,8 @@
 #include "record/check.h"
 
 /* A probe sent what it read when the call began. The call itself comes when it has returned. */
-void samples__add(struct thread *t, const struct raw_call *sample);
+void samples__add(struct procs *ps, struct proc *p, struct thread *t,
+		  const struct raw_call *sample);
 /* Returns the call with what a probe sent for it; it is valid until the next samples__add(). all:
  * not only for a call that is marked as sampled. */
 struct joined_call {
@@ -18,6 +19,6 @@ struct joined_call {
 };
 const struct raw_call *samples__join(struct thread *t, const struct raw_call *raw, bool all,
 				     struct joined_call *to);
-void thread_samples__free(struct thread *t);
+void thread_samples__free(struct procs *ps, struct proc *p, struct thread *t);
 
 #endif /* SAMPLES_H */

@@ -302,6 +302,8 @@ int tracer__open(struct tracer *t, const struct tracer_opts *o)
 		quotas__with(&t->quotas, QUOTA_NVTX);
 	if (fnset__wants_api(t->fns, api_at(API_CUDNN)))
 		quotas__with(&t->quotas, QUOTA_DESCRIPTORS);
+	if (o->attach.python || fnset__wants_api(t->fns, api_at(API_TORCH)))
+		quotas__with(&t->quotas, QUOTA_SAMPLES);
 	if (t->o.stalls)
 		quotas__with(&t->quotas, QUOTA_STALLS);
 	fnset__on_reuse(t->fns, on_reuse, t);

@@ -14,6 +14,7 @@
 #include "model/kernel.h"
 #include "model/mem.h"
 #include "model/proc.h"
+#include "model/samples.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/limits.h"
@@ -26,6 +27,7 @@ static int setup(void **state)
 {
 	quotas__init(&q, true, true);
 	quotas__with(&q, QUOTA_DESCRIPTORS);
+	quotas__with(&q, QUOTA_SAMPLES);
 	names = kernel_names__new(&q);
 	procs = (struct procs){.quotas = &q, .names = names};
 	return !names;
@@ -438,6 +440,18 @@ static void make_descriptor(uint32_t i)
 	dnn__made(p->dnn, i, DNN_TENSOR);
 }
 
+/* Frames of a call in flight. */
+static void make_sample(uint32_t i)
+{
+	static const struct ct_python_frame frames[CT_PYTHON_MAX];
+	static const struct ct_call call = {.rec = {.ts_ns = 1}};
+	const struct raw_call sample = {
+		.call = &call, .python = frames, .python_cnt = CT_PYTHON_MAX};
+	struct proc *p = procs__get(&procs, 1 + i % 8);
+
+	samples__add(&procs, p, proc__thread(&procs, p, i), &sample);
+}
+
 /* A name of this length, with a handle. */
 static void make_name(uint32_t i, size_t len)
 {
@@ -468,7 +482,7 @@ static void test_row_sizes(void **state)
 		{QUOTA_RANGES, 20000, make_range},	     {QUOTA_HANDLES, 20000, make_handle},
 		{QUOTA_CAPTURES, 16000, make_capture},	     {QUOTA_COMMS, 16000, make_comm},
 		{QUOTA_NAMES, 8000, make_short_name},	     {QUOTA_NAMES, 8000, make_long_name},
-		{QUOTA_DESCRIPTORS, 60000, make_descriptor},
+		{QUOTA_DESCRIPTORS, 60000, make_descriptor}, {QUOTA_SAMPLES, 4000, make_sample},
 	};
 
 	if (!heap()) {
