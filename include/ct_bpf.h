@@ -21,6 +21,8 @@
 #define CT_FRAME_F_DEEP 4
 /* CT_CALL_F_SAMPLED */
 #define CT_FRAME_F_SAMPLED 8
+/* CT_CALL_F_REUSED */
+#define CT_FRAME_F_REUSED 16
 
 #define CT_REGS_RETS 32
 

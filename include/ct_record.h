@@ -41,6 +41,9 @@ _Static_assert(sizeof(struct ct_rec) == 24, "ct_rec is part of the ABI");
 #define CT_CALL_F_ENTRY_ONLY 4
 /* Chosen for the profile (ct_cfg.profile). Its process may be at CT_PROC_METRICS. */
 #define CT_CALL_F_SAMPLED 8
+/* The number was first that of a call without a record, for which CT_REC_SAMPLE may have been
+ * sent. */
+#define CT_CALL_F_REUSED 16
 
 #define CT_CALL_FIXED_SZ 112
 

@@ -96,6 +96,7 @@ struct thread {
 		cost_then;  /* start of the current second, and the overhead so far at that time */
 	uint64_t comm;	    /* communicator that comm.c reads; 0: none */
 	uint64_t sample_ns; /* no call is sampled before */
+	bool reused;	    /* the next number was that of a call with frames, without a record */
 	uint64_t sample_took; /* overhead of the sampled call so far */
 	char name[16];	      /* last name sent to the tracer */
 	/* nv.c: stack position of the function that set the slot's nv active, 0: none; the last

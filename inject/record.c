@@ -27,10 +27,12 @@ static inline unsigned params_at(const struct ct_spec *spec)
 
 /* This call's number stays unused: the next call gets it, because the tracer expects numbers
  * without large gaps. */
-static void number_back(struct thread *t, const struct ct_frame *f)
+static void number_back(struct thread *t, const struct ct_spec *spec, const struct ct_frame *f)
 {
-	if (t->slot->next_id == f->call_id + 1 && t->nv_call != f->call_id)
-		t->slot->next_id = f->call_id;
+	if (t->slot->next_id != f->call_id + 1 || t->nv_call == f->call_id)
+		return;
+	t->slot->next_id = f->call_id;
+	t->reused |= (spec->flags & (CT_SPEC_F_PYTHON | CT_SPEC_F_SAMPLED)) != 0;
 }
 
 /* The reader, on another processor, owns the cache line of the last record. Getting it back takes
@@ -70,7 +72,8 @@ static inline void call_send(struct thread *t, uint64_t call_id, uint32_t size)
 static inline bool is_short(const struct ct_spec *spec, const struct ct_frame *f)
 {
 	return !f->ioctl_cnt && spec->cap_cnt <= CT_SHM_SHORT_CAPS &&
-	       !(spec->flags & CT_SPEC_F_STACK) && !(f->flags & CT_FRAME_F_SAMPLED) &&
+	       !(spec->flags & CT_SPEC_F_STACK) &&
+	       !(f->flags & (CT_FRAME_F_SAMPLED | CT_FRAME_F_REUSED)) &&
 	       !(RECORDER_HAS_EXTRA(f) && has_extra(spec)) &&
 	       !(spec->flags & CT_SPEC_F_PARAMS && params_at(spec) >= CT_SHM_SHORT_CAPS);
 }
@@ -345,6 +348,10 @@ static inline bool enter_frame(struct process *p, struct thread *t, struct call 
 		if (unlikely(!s->next_id))
 			s->next_id = 1;
 		f->call_id = s->next_id++;
+		if (unlikely(t->reused)) {
+			f->flags |= CT_FRAME_F_REUSED;
+			t->reused = false;
+		}
 		frame_words(f, call, recorder_word_cnt(spec));
 	}
 	f->start_ns = call->start_ns = thread_now(p, t);
@@ -551,7 +558,7 @@ static inline void leave(struct process *p, struct thread *t, const struct call 
 	depth_set(s, call->depth);
 	inject_me.frame = f;
 	if (unlikely(!sent))
-		number_back(t, f);
+		number_back(t, spec, f);
 	/* Must come last, because names sent from here on must follow this record. */
 	if (unlikely(spec->flags & CT_SPEC_F_UNLOADS) && forgets)
 		names_forget();

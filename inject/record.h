@@ -74,7 +74,7 @@ static inline uint32_t call_fill(struct ct_call *c, const struct thread *t,
 
 	memset(c, 0, CT_CALL_FIXED_SZ);
 	c->rec.kind = CT_REC_CALL;
-	c->rec.flags = flags;
+	c->rec.flags = flags | (f->flags & CT_FRAME_F_REUSED ? CT_CALL_F_REUSED : 0);
 	c->rec.ts_ns = f->start_ns;
 	c->rec.tid = t->tid;
 	c->end_ns = now;

@@ -166,6 +166,8 @@ size_t shm__frame(const struct shm *m, unsigned i, unsigned depth, const struct 
 	c->rec.flags = CT_CALL_F_UNFINISHED;
 	if (f.flags & CT_FRAME_F_SAMPLED)
 		c->rec.flags |= CT_CALL_F_SAMPLED;
+	if (f.flags & CT_FRAME_F_REUSED)
+		c->rec.flags |= CT_CALL_F_REUSED;
 	c->rec.ts_ns = f.start_ns;
 	c->rec.tid = shared->tid;
 	recorder_fill(c, &f, recorder_word_cnt(&set->specs[f.func_id].of));

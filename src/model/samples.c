@@ -79,7 +79,8 @@ static bool is_of(const struct sample *s, const struct raw_call *raw)
 {
 	uint64_t differs = s->id ^ raw->id;
 
-	return s->ns && s->ns <= raw->call->rec.ts_ns && differs >> RAW_ID_BITS &&
+	return !(raw->call->rec.flags & CT_CALL_F_REUSED) && s->ns &&
+	       s->ns <= raw->call->rec.ts_ns && differs >> RAW_ID_BITS &&
 	       !(differs & CT_SAMPLE_ID_MASK);
 }
 

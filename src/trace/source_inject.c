@@ -107,14 +107,15 @@ static bool read_frames(void *ctx, const char *library)
 }
 
 /* Returns whether the library records calls that have Python frames or PyTorch operators. In a
- * running program of another namespace it is another file, without a probe. */
+ * running program of another namespace it is another file, without a probe; calls that are too
+ * short for a record give their numbers to others. */
 static bool wants_frames(const struct tracer *t)
 {
 	if (!t->att)
 		return false;
 	if (t->o.attach.profile)
 		return t->o.attach.python;
-	return t->arbiter && !t->o.late &&
+	return t->arbiter && !t->o.late && !t->o.attach.min_duration_ns &&
 	       (t->o.attach.python || fnset__wants_api(t->fns, api_at(API_TORCH)));
 }
 
