@@ -17,7 +17,7 @@
 #define READ_SLOW_HZ 500
 #define READS_KEPT   3
 #define SAMPLES_MIN  8
-/* Of an image of CUPTI's: a larger one is refused. */
+/* Largest image that is accepted from CUPTI. */
 #define IMAGE_MAX_SZ (1ull << 30)
 /* The driver's buffer for one GPU: 26 KiB for each sample of a second (14 KiB were seen on an
  * H200); at least, at most. */

@@ -101,7 +101,7 @@ def test_second_daemon(private):
 
 def test_taken_port(private):
     """A user who listens on the port first does not keep the daemon from starting: it traces, names the reason and takes the port later.
-    A reload to a taken port says so and keeps the old one. An invalid address is still refused."""
+    A reload reports that a port is taken, and keeps the old one. An invalid address is refused."""
     with socket.socket() as taken, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(private.folder / "notify"))
         systemd.settimeout(20)

@@ -57,7 +57,7 @@ def agrees(t, out):
 
 
 @pytest.mark.parametrize("what", ["closed", "full", "limit", "file"])
-def test_line_that_nobody_takes(tmp_path, what):
+def test_stderr_that_is_not_read(tmp_path, what):
     """The library's own line must neither end the program by a signal nor wait for a reader."""
     r, w = os.pipe()
     if what == "closed":

@@ -27,7 +27,7 @@ static uint32_t any(uint32_t below)
 	return rnd() % below;
 }
 
-/* Of any function, with sizes that may be wrong. */
+/* A forged record for an arbitrary function; its sizes may be wrong. */
 static void forge(struct proc_stalls *s)
 {
 	uint64_t function = any(4) ? any(100000) : any(3);

@@ -195,7 +195,7 @@ static const char *what_of(const struct step_change *c)
 					   : "no NVTX range or PyTorch operator";
 }
 
-/* What a change without a name concerns. */
+/* Returns what the trace does not have, so that the change has no effect; for a message. */
 static const char *lacks(const struct step_change *c)
 {
 	switch (c->kind) {
